@@ -1,7 +1,7 @@
-//! One YAML file: its keys as JSON values, and the line that each stands in.
+//! One YAML file: its keys as JSON values, and the line number of each.
 //!
-//! Files are written by people, by programs and by whoever wants to do harm: size, number of values, depth and aliases
-//! are bounded. What is wrong is told in a user's words; the parser's own are not passed on where they speak of Rust.
+//! Files are written by people, by programs and by attackers: size, number of values, depth and aliases are bounded.
+//! Errors are phrased for the user; parser messages about Rust types are not passed on.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -14,17 +14,17 @@ use serde_saphyr::{Error, Spanned};
 
 /// Files larger than this are not read.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// Values in one file, aliases expanded.
+/// Maximum number of values in one file, after expanding aliases.
 const MAX_VALUES: usize = 50_000;
-/// Mappings and lists in each other.
+/// Maximum nesting of mappings and lists.
 const MAX_DEPTH: usize = 32;
 
-/// A file that was understood.
+/// A parsed file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Document {
     pub(crate) root: Map<String, Json>,
     pub(crate) lines: Lines,
-    /// Keys that are given twice: the last one counts.
+    /// A key that is given more than once: the last one is used.
     pub(crate) repeated: Option<Mistake>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Mistake {
 pub(crate) struct Lines(HashMap<Vec<String>, usize>);
 
 impl Lines {
-    /// How many steps of the path the file has, and the line of the last of them.
+    /// Returns how many steps of the path exist in the file, and the line of the last of them.
     pub(crate) fn find(&self, path: &[String]) -> Option<(usize, usize)> {
         (1..=path.len()).rev().find_map(|depth| self.0.get(&path[..depth]).map(|line| (depth, *line)))
     }
 
-    /// The lines of a file that is one section: as if the section's name stood above.
+    /// Prefixes all paths with a section name, for a file that holds one section only.
     pub(crate) fn below(self, section: &str) -> Self {
         let with = |path: Vec<String>| std::iter::once(section.to_owned()).chain(path).collect();
         Self(self.0.into_iter().map(|(path, line)| (with(path), line)).collect())
@@ -57,7 +57,7 @@ pub(crate) fn at(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
-/// The text of a file, if it is a file of a sensible size.
+/// Reads a regular file of limited size.
 pub(crate) fn read(path: &Path) -> Result<String, Mistake> {
     let whole = |message: String| Mistake { line: None, message };
     let io = |error: std::io::Error| {
@@ -67,7 +67,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Mistake> {
             _ => format!("cannot be read: {error}"),
         })
     };
-    // Looked at before it is opened: opening a pipe waits for its other end.
+    // Checked before opening: opening a pipe waits for its other end.
     let meta = std::fs::metadata(path).map_err(io)?;
     if meta.is_dir() {
         return Err(whole("expected a file, found a folder".to_owned()));
@@ -88,7 +88,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Mistake> {
     })
 }
 
-/// Understands a file's text. An empty file is an empty mapping.
+/// Parses a file's text. An empty file is an empty mapping.
 pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Document::default());
@@ -123,7 +123,7 @@ fn node(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, Error> {
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// An error about an alias names its place around the error itself.
+/// Unwraps an alias error, which adds its place to another error.
 fn innermost(error: &Error) -> &Error {
     match error {
         Error::AliasError { error, .. } => innermost(error),
@@ -169,7 +169,7 @@ fn mistake(error: &Error) -> Mistake {
     Mistake { line, message }
 }
 
-/// What to do about the mistakes that are made most.
+/// Adds advice for the most common mistakes.
 fn in_plain_words(message: &str) -> String {
     let hint = if message.contains("tabs disallowed") {
         "; indent with spaces"
@@ -246,7 +246,7 @@ impl<'de> Deserialize<'de> for Content {
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As text: a key `on` or `5` is what it looks like.
+        // Read as text, so that the keys `on` and `5` stay as written.
         let spanned = Spanned::<String>::deserialize(deserializer)?;
         Ok(Self { line: usize::try_from(spanned.referenced.line()).unwrap_or(0), text: spanned.value })
     }

@@ -1,15 +1,15 @@
-//! Edits a YAML file line by line, so that comments and layout of everything else stay.
+//! Edits a YAML file line by line, so that unrelated comments and layout are preserved.
 //!
-//! The parser says in which line a key stands; its block ends where the indentation does. A mapping in flow style
-//! (`{a: 1}`) that must change is written anew. Every edit is parsed again and compared with what was meant: an edit that
-//! would come out differently is refused, never written.
+//! The parser provides the line of a key; its block ends where the indentation does. A mapping in flow style (`{a: 1}`)
+//! that must change is rewritten. Every edit is parsed again and compared with the intended result: an edit with a
+//! different result is refused, never written.
 
 use serde_json::{Map, Value as Json};
 
 use crate::document::{self, Lines};
 use crate::reference::flow;
 
-/// Why a file is not edited.
+/// Why a file was not edited.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EditError {
     #[error("the file is not valid YAML: {0}")]
@@ -18,12 +18,12 @@ pub enum EditError {
     Unsure(String),
 }
 
-/// The text with the value at `path` set. Keys on the way are made where they are missing.
+/// Sets the value at `path`, creating missing keys on the way.
 pub fn set(text: &str, path: &[&str], value: &Json) -> Result<String, EditError> {
     change(text, path, Some(value))
 }
 
-/// The text with the value at `path` set, before all other keys of its mapping: for mappings whose order counts.
+/// Sets the value at `path` before all other keys of its mapping, for mappings where order matters.
 pub fn set_first(text: &str, path: &[&str], value: &Json) -> Result<String, EditError> {
     let unsure = || EditError::Unsure(path.join("."));
     let (name, parent) = path.split_last().ok_or_else(unsure)?;
@@ -40,7 +40,7 @@ pub fn set_first(text: &str, path: &[&str], value: &Json) -> Result<String, Edit
     let place = Place { lines: text.lines().collect(), at: &document.lines };
     let outwards = (1..=path.len()).rev().map(|depth| place.edit(&path[..depth], lookup(&meant, &path[..depth])));
     let meant = Json::Object(meant.clone()).to_string();
-    // Maps are equal in any order; their texts are not.
+    // Compared as text, because maps are equal in any order.
     let is_meant = |edited: &String| parse(edited).is_ok_and(|now| Json::Object(now.root).to_string() == meant);
     std::iter::once(place.added_first(path, value)).chain(outwards).flatten().find(is_meant).ok_or_else(unsure)
 }
@@ -61,12 +61,12 @@ fn move_first(root: &mut Map<String, Json>, path: &[&str]) {
     }
 }
 
-/// The text without the key at `path`. A mapping that becomes empty stays, empty.
+/// Removes the key at `path`. A mapping that becomes empty is kept.
 pub fn remove(text: &str, path: &[&str]) -> Result<String, EditError> {
     change(text, path, None)
 }
 
-/// The value at `path`, if the file has one.
+/// Returns the value at `path`, if there is one.
 pub fn get(text: &str, path: &[&str]) -> Result<Option<Json>, EditError> {
     Ok(lookup(&parse(text)?.root, path).cloned())
 }
@@ -79,7 +79,7 @@ fn change(text: &str, path: &[&str], value: Option<&Json>) -> Result<String, Edi
         return Ok(text.to_owned());
     }
     let place = Place { lines: text.lines().collect(), at: &document.lines };
-    // The smallest edit first; then the mapping around it written anew, and so on outwards.
+    // The smallest edit first; if it fails, rewrite the enclosing mapping, and so on outwards.
     for depth in (1..=path.len()).rev() {
         let Some(edited) = place.edit(&path[..depth], lookup(&meant, &path[..depth])) else { continue };
         if parse(&edited).is_ok_and(|document| document.root == meant) {
@@ -127,14 +127,14 @@ fn apply(root: &mut Map<String, Json>, path: &[&str], value: Option<&Json>) {
     }
 }
 
-/// A file's lines, and where its keys are.
+/// A file's lines, and the positions of its keys.
 struct Place<'a> {
     lines: Vec<&'a str>,
     at: &'a Lines,
 }
 
 impl Place<'_> {
-    /// The text with one key's block replaced, added or removed.
+    /// Replaces, adds or removes one key's block.
     fn edit(&self, path: &[&str], value: Option<&Json>) -> Option<String> {
         match (self.block(path), value) {
             (Some((start, end)), Some(value)) => {
@@ -143,7 +143,7 @@ impl Place<'_> {
             }
             (Some((start, end)), None) => {
                 let parent = &path[..path.len() - 1];
-                // The last key of a mapping: without it nothing would say that there is one.
+                // Removing the last key would lose the mapping itself.
                 match self.block(parent) {
                     Some((above, below)) if above + 1 == start && self.is_only_child(start, end, below) => None,
                     _ => Some(self.replaced(start, end, &[])),
@@ -154,7 +154,7 @@ impl Place<'_> {
         }
     }
 
-    /// The lines of a key that stands in a line of its own: from its line to before the next key at its level or above.
+    /// The lines of a key that has a line of its own: up to the next key at its level or above.
     fn block(&self, path: &[&str]) -> Option<(usize, usize)> {
         let start = self.line(path)?;
         let parent = path.len().checked_sub(2).map(|last| &path[..=last]).filter(|parent| !parent.is_empty());
@@ -175,7 +175,8 @@ impl Place<'_> {
         (depth == path.len()).then(|| line - 1)
     }
 
-    /// After the last line that is indented deeper than `start`; comments and blank lines behind it belong to what follows.
+    /// The end of the block: after the last line that is indented deeper than `start`. Comments and blank lines behind
+    /// it belong to what follows.
     fn end(&self, start: usize) -> usize {
         let indent = indent_of(self.lines[start]);
         let mut end = start + 1;
@@ -197,7 +198,7 @@ impl Place<'_> {
         !self.lines[end..parent_end].iter().any(|line| !is_blank(line) && indent_of(line) <= indent)
     }
 
-    /// A new key, at the end of the mapping that it belongs to, or at the end of the file.
+    /// Adds a new key at the end of its mapping, or at the end of the file.
     fn added(&self, path: &[&str], value: &Json) -> Option<String> {
         let (name, parent) = path.split_last()?;
         if parent.is_empty() {
@@ -213,7 +214,7 @@ impl Place<'_> {
         Some(self.replaced(end, end, &rendered(name, value, indent)))
     }
 
-    /// The same at the beginning of the mapping.
+    /// Adds a new key at the beginning of its mapping.
     fn added_first(&self, path: &[&str], value: &Json) -> Option<String> {
         let (name, parent) = path.split_last()?;
         let (start, _) = self.block(parent)?;
@@ -221,7 +222,7 @@ impl Place<'_> {
         Some(self.replaced(start + 1, start + 1, &rendered(name, value, indent)))
     }
 
-    /// How far the keys of a mapping are indented, where each has a line of its own.
+    /// The indentation of a mapping's keys, if each has a line of its own.
     fn indent_within(&self, parent: &[&str]) -> Option<usize> {
         let (start, end) = self.block(parent)?;
         let own = indent_of(self.lines[start]);
@@ -246,10 +247,10 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Mappings are nested this deep before they are written in one line.
+/// Maximum nesting of mappings in block style; deeper ones are written on one line.
 const BLOCK_LEVELS: usize = 2;
 
-/// A key with its value: mappings as blocks, everything inside them in one line.
+/// Renders a key with its value: mappings as blocks, up to [`BLOCK_LEVELS`], everything else on one line.
 fn rendered(name: &str, value: &Json, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     render(&mut lines, name, value, indent, BLOCK_LEVELS);

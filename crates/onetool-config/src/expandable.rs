@@ -1,11 +1,11 @@
-//! Text that may name secrets and environment variables: `Bearer ${TOKEN}`, `${HOST:-localhost}`.
+//! Text that may refer to secrets and environment variables: `Bearer ${TOKEN}`, `${HOST:-localhost}`.
 
 use serde_json::Value as Json;
 
 use crate::shape::Shape;
 use crate::value::ConfigValue;
 
-/// Text with `${NAME}` and `${NAME:-default}` in it. Somebody may have written the secret itself, so `Debug` shows nothing.
+/// Text with `${NAME}` and `${NAME:-default}`. It may contain a literal secret, so `Debug` shows nothing.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Expandable(String);
 
@@ -16,12 +16,12 @@ impl std::fmt::Debug for Expandable {
 }
 
 impl Expandable {
-    /// As it is written.
+    /// The unexpanded text.
     pub fn as_written(&self) -> &str {
         &self.0
     }
 
-    /// The text with all values filled in; the error is the first name without a value.
+    /// Fills in all values; the error is the first name without a value.
     pub fn expand(&self, get: impl Fn(&str) -> Option<String>) -> Result<String, String> {
         expand_with(&self.0, get)
     }
@@ -52,7 +52,7 @@ pub fn expand_with(text: &str, get: impl Fn(&str) -> Option<String>) -> Result<S
     while let Some(start) = rest.find("${") {
         out.push_str(&rest[..start]);
         rest = &rest[start..];
-        // An opening without its end is text.
+        // An unclosed `${` is literal text.
         let Some(length) = rest.find('}') else { break };
         let inner = &rest[2..length];
         let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));

@@ -1,4 +1,4 @@
-//! Which files count, and how they merge.
+//! Finds the configuration files and merges them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,31 +17,31 @@ pub const VERSION: Section<Json> = Section::new_or("version", || Json::from(1))
     .with_shape(Shape::Either(&[Shape::Count(0, MAX_COUNT), Shape::Text]))
     .with_effect(Effect::Ignored);
 
-/// Which files are merged below this one.
+/// Files that are merged below this one.
 pub const INCLUDE: Section<Vec<String>> = Section::new("include")
     .with_doc("Files to merge below this one, looked for beside it, in .onetool and in ~/.onetool. Maps merge, lists and scalars replace.")
     .with_shape(Shape::OneOrMore(&Shape::Text))
     .with_example("[more.yaml]");
 
-/// Whether the user's own configuration counts.
+/// Whether the user's own configuration applies.
 pub const INHERIT: Section<String> = Section::new_or("inherit", || "global".to_owned())
     .with_doc(
         "What is below this file: ~/.onetool/onetool.yaml (global), or the built-in defaults alone (bundled, none).",
     )
     .with_shape(Shape::Choice(&["global", "bundled", "none"]));
 
-/// Where configuration is looked for.
+/// Where configuration is searched.
 #[derive(Debug, Clone)]
 pub struct ConfigPlaces {
-    /// The project's folder; `.onetool` below it holds what is ours.
+    /// The project's folder; its `.onetool` contains our files.
     pub project: PathBuf,
     /// `~/.onetool`
     pub global: Option<PathBuf>,
-    /// The file that overrides the search.
+    /// An explicit configuration file, which replaces the search.
     pub explicit: Option<PathBuf>,
 }
 
-/// A configuration file or a project was named, and there is none.
+/// An explicitly named configuration file or project does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}\nhint: --config and ONETOOL_CONFIG name a configuration file, --project and ONETOOL_PROJECT a folder; `onetool init` writes a configuration", path.display())]
 pub struct MissingConfig {
@@ -50,8 +50,9 @@ pub struct MissingConfig {
 }
 
 impl ConfigPlaces {
-    /// From the working directory and the environment. `explicit` is a configuration file, `project` a project's folder;
-    /// without them the project is the nearest folder upwards that has a `.onetool`, else the working directory.
+    /// Determines the places from the working directory and the environment. `explicit` is a configuration file,
+    /// `project` a project's folder; by default the project is the nearest ancestor with a `.onetool`, or else the
+    /// working directory.
     pub fn from_environment(explicit: Option<PathBuf>, project: Option<PathBuf>) -> Result<Self, MissingConfig> {
         let folder = std::env::current_dir().map_err(|error| MissingConfig {
             path: PathBuf::from("."),
@@ -67,7 +68,7 @@ impl ConfigPlaces {
         }
         let named = || std::env::var_os("ONETOOL_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
         let explicit = explicit.or_else(named).map(|path| folder.join(path));
-        // A configuration that lies in some project's `.onetool` speaks for that project.
+        // A configuration inside a project's `.onetool` belongs to that project.
         let owner = explicit
             .as_deref()
             .and_then(|path| path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".onetool")));
@@ -79,7 +80,7 @@ impl ConfigPlaces {
         Ok(Self { project, global, explicit })
     }
 
-    /// `.onetool` of the project; the user's own where the folder is too large to be a project.
+    /// The project's `.onetool`, or the user's own if the folder is too large to be a project.
     pub fn own(&self) -> PathBuf {
         match &self.global {
             Some(global) if self.is_too_large() => global.clone(),
@@ -87,8 +88,8 @@ impl ConfigPlaces {
         }
     }
 
-    /// Whether the folder is the root of the file system, the user's home or where all homes are: not a project, but where
-    /// a client happened to start us.
+    /// Whether the folder is the root of the file system, the user's home or the parent of all homes: not a project,
+    /// but where a client happened to start us.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
         folder.parent().is_none()
@@ -96,7 +97,7 @@ impl ConfigPlaces {
             || HOMES.iter().any(|homes| Path::new(homes) == folder)
     }
 
-    /// A file that was named must be one that can be read. What is in it is another matter.
+    /// Checks that an explicitly named file can be read. Its content is checked later.
     pub fn require_explicit(&self) -> Result<(), MissingConfig> {
         match self.explicit.as_deref().map(|path| (path, document::read(path))) {
             Some((path, Err(mistake))) => Err(MissingConfig {
@@ -108,9 +109,9 @@ impl ConfigPlaces {
     }
 }
 
-/// The nearest folder, from `folder` upwards, with a `.onetool` of ours in it. The search ends at the home folder, whose
-/// `.onetool` is the user's, and at the root. A `.onetool` that belongs to somebody else does not count: whoever can write
-/// to a folder above must not decide what we run.
+/// The nearest ancestor of `folder` with a `.onetool` of our own. The search ends at the home folder, whose `.onetool`
+/// is the user's, and at the root. A `.onetool` of another owner is ignored: somebody with write access to a folder
+/// above must not decide what we run.
 fn nearest_project(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
     folder
         .ancestors()
@@ -130,39 +131,39 @@ fn is_own_folder(folder: &Path) -> bool {
     folder.is_dir()
 }
 
-/// Where systems keep the homes of their users.
+/// The usual parents of home folders.
 const HOMES: &[&str] = &["/home", "/Users", "/var/home", "C:\\Users"];
 
-/// A configuration, merged.
+/// The merged configuration.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedConfig {
     pub(crate) root: Map<String, Json>,
-    /// The files that were read, the strongest first.
+    /// The files that were read, in order of precedence.
     pub(crate) files: Vec<(PathBuf, Lines)>,
-    /// Files that are there and could not be understood at all. Each has a note.
+    /// Existing files that could not be parsed. Each has a note.
     pub(crate) unreadable: Vec<PathBuf>,
-    /// Where files were looked for in vain. One that was there before is gone.
+    /// Paths without a file. A file that was there before has been removed.
     pub(crate) absent: Vec<PathBuf>,
-    /// Where a file would count in place of one that was found further on.
+    /// Paths where a new file would take precedence over one that was found.
     pub(crate) passed: Vec<PathBuf>,
     pub(crate) notes: Vec<HealthNote>,
     /// Which files may run code and loosen rules.
     pub(crate) trust: FileTrust,
-    /// What the user's own file says of security: a project may be stricter, never laxer.
+    /// The security settings of the user's own file: a project may be stricter, but not less strict.
     pub(crate) user_security: Option<Json>,
 }
 
-/// Files that include files that include …: at most this deep.
+/// Maximum depth of nested includes.
 const MAX_INCLUDE_DEPTH: usize = 8;
-/// Files that are read, at most.
+/// Maximum number of files.
 const MAX_FILES: usize = 64;
 
-/// Reads and merges all files that count.
+/// Reads and merges all configuration files.
 pub fn load(places: &ConfigPlaces) -> LoadedConfig {
     load_with(places, FileTrust::decide(places))
 }
 
-/// What would be in force if the folder were trusted: for showing it, not for running it.
+/// The configuration as if the folder were trusted: for display, not for running it.
 pub fn load_trusted(places: &ConfigPlaces) -> LoadedConfig {
     load_with(places, FileTrust::default())
 }
@@ -200,8 +201,8 @@ fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
 }
 
 impl LoadedConfig {
-    /// The first of these that exists; where none does, they are all absent. Whatever has the name counts, so that a
-    /// folder or a link to nothing is reported, not passed over.
+    /// Returns the first candidate that exists; if none does, all are absent. Any kind of entry counts, so that a
+    /// folder or a broken link is reported, not skipped.
     fn find_one<const N: usize>(&mut self, candidates: [PathBuf; N]) -> Option<PathBuf> {
         let found = candidates.iter().position(|path| path.symlink_metadata().is_ok());
         match found {
@@ -224,7 +225,7 @@ impl LoadedConfig {
         });
     }
 
-    /// What of a key that decides over files fits.
+    /// Checks the value of a key that controls which files are read; invalid parts are noted and left out.
     fn fit(&mut self, file: Option<&Path>, key: &str, shape: Shape, value: Option<Json>) -> Option<Json> {
         let mut flaws = Vec::new();
         let fitting = shape::fit(shape, value?, &mut flaws);
@@ -242,8 +243,8 @@ impl LoadedConfig {
         lines.find(path).map(|(_, line)| line)
     }
 
-    /// `prompts.yaml` and its like: the section alone, or a file with the section's name on top. Weaker than what is
-    /// there already.
+    /// Reads `prompts.yaml` and similar files: the section alone, or a file with the section's name at the top.
+    /// Existing values take precedence.
     fn read_section(
         &mut self,
         folder: &Path,
@@ -270,12 +271,12 @@ impl LoadedConfig {
         *root = below;
     }
 
-    /// Reads a file with everything that it includes.
+    /// Reads a file and its includes.
     fn read(&mut self, path: &Path, places: &ConfigPlaces) -> Map<String, Json> {
         self.read_within(path, places, &mut Vec::new())
     }
 
-    /// `around` are the files that include this one.
+    /// `around` lists the files that include this one.
     fn read_within(&mut self, path: &Path, places: &ConfigPlaces, around: &mut Vec<PathBuf>) -> Map<String, Json> {
         let Document { root: mut own, lines, repeated } =
             match document::read(path).and_then(|text| document::parse(&text)) {
@@ -291,7 +292,7 @@ impl LoadedConfig {
             self.note(path, repeated.line, &repeated.message);
         }
         self.files.push((path.to_owned(), lines));
-        // What an untrusted file includes is untrusted too, wherever it is.
+        // A file that an untrusted file includes is untrusted too, wherever it is.
         let is_below_untrusted = !self.trust.is_own(path) && around.iter().any(|file| !self.trust.covers(file));
         if is_below_untrusted || !self.trust.covers(path) {
             let taken = take_risky(&mut own);
@@ -334,12 +335,12 @@ impl LoadedConfig {
     }
 }
 
-/// `servers, tools_dir are`
+/// Formats `servers, tools_dir are`.
 fn is_or_are(keys: &[String]) -> String {
     format!("{} {}", keys.join(", "), if keys.len() == 1 { "is" } else { "are" })
 }
 
-/// The file behind links, to know it again.
+/// The path with links resolved, to recognise a file.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -352,7 +353,7 @@ fn include_candidates(name: &str, from: &Path, places: &ConfigPlaces) -> [PathBu
     [beside.join(&name), own.join(&name), global.join(&name)]
 }
 
-/// `~/x` below the home folder.
+/// Expands `~/x` to a path in the home folder.
 pub fn expand_home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), path, std::env::home_dir()) {
         (Some(rest), _, Some(home)) => home.join(rest),
@@ -361,7 +362,7 @@ pub fn expand_home(path: &str) -> PathBuf {
     }
 }
 
-/// The folder or file that a requirement names, where it is not a package of an index: `./lib`, `name @ file:///lib`.
+/// The folder or file of a requirement that is not an index package: `./lib`, `name @ file:///lib`.
 pub fn local_package(requirement: &str) -> Option<String> {
     let text = requirement.split_once('@').map_or(requirement, |(_, place)| place).split(" ;").next()?.trim();
     let place = text.trim_start_matches("git+").strip_prefix("file:").map(|path| path.trim_start_matches("//"));
@@ -372,7 +373,7 @@ pub fn local_package(requirement: &str) -> Option<String> {
     (!path.is_empty()).then(|| expand_home(path).to_string_lossy().into_owned())
 }
 
-/// Maps merge deeply; lists and scalars replace.
+/// Merges maps deeply; lists and scalars are replaced.
 fn merge(base: &mut Map<String, Json>, over: Map<String, Json>) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

@@ -1,21 +1,21 @@
-//! Which files of a folder came with a repository: those in git's index.
+//! Determines which files of a folder came with a repository: those in git's index.
 //!
-//! The index is read as a file; `git` itself is never run, because a repository can make it run programs. What cannot be
-//! understood counts as "everything is tracked": the careful answer. So do names that some file system takes for the same:
-//! a repository with `.OneTool/` in it makes a `.onetool/` where upper and lower case are one.
+//! The index is read as a file; `git` itself is never run, because a repository can make it run programs. If the index
+//! cannot be parsed, everything counts as tracked, which is the safe answer. Names that some file system considers
+//! equal count as equal: a repository with `.OneTool/` creates a `.onetool/` on a case-insensitive file system.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// A larger index is not read.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
-/// An index names at most this many files.
+/// Maximum number of files in an index.
 const MAX_ENTRIES: usize = 4_000_000;
 /// Bytes of an entry before its object name, and of the flags after it.
 const STAT_BYTES: usize = 40;
 const FLAG_BYTES: usize = 2;
 
-/// The files of one repository that are tracked.
+/// The tracked files of one repository.
 #[derive(Debug, PartialEq)]
 pub struct TrackedFiles {
     /// The folder that the names are relative to.
@@ -27,12 +27,12 @@ pub struct TrackedFiles {
 enum Names {
     /// Files by their [`folded`] name; folders of a sparse index end in `/`.
     Known(HashSet<Vec<u8>>),
-    /// The index could not be understood.
+    /// The index could not be parsed.
     Unknown,
 }
 
 impl TrackedFiles {
-    /// Of the repository that `folder` belongs to. `None` where there is none.
+    /// Reads the index of the repository that contains `folder`; `None` if there is none.
     pub fn of(folder: &Path) -> Option<Self> {
         let folder = std::fs::canonicalize(folder).ok()?;
         let (root, git) = folder.ancestors().find_map(|root| Some((root.to_owned(), git_folder(root)?)))?;
@@ -40,7 +40,7 @@ impl TrackedFiles {
         Some(Self { root, names })
     }
 
-    /// Whether a file is tracked: by its own name, by the name of what it links to, or because a folder above it is a
+    /// Whether a file is tracked: by its own name, by the name of its link target, or because a folder above it is a
     /// tracked link, wherever that leads.
     pub fn contains(&self, path: &Path) -> bool {
         if std::fs::canonicalize(path).is_ok_and(|real| self.contains_real(&real)) {
@@ -58,13 +58,13 @@ impl TrackedFiles {
         let name = folded(relative.as_os_str().as_encoded_bytes());
         names.contains(&name)
             || name.iter().enumerate().any(|(at, byte)| *byte == b'/' && names.contains(&name[..=at]))
-            // A link among the folders above it, or a repository inside this one.
+            // A link among its parent folders, or a nested repository.
             || name.iter().enumerate().any(|(at, byte)| *byte == b'/' && names.contains(&name[..at]))
     }
 }
 
-/// A name as every file system has it that may take it for the same as another: in one case, and without the characters that
-/// some ignore.
+/// Normalizes a name, so that names that any file system considers equal are equal: in one case, and without the
+/// characters that some ignore.
 fn folded(name: &[u8]) -> Vec<u8> {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
@@ -72,12 +72,12 @@ fn folded(name: &[u8]) -> Vec<u8> {
     let is_ignored = |letter: &char| matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let text = String::from_utf8_lossy(name);
     let letters = text.chars().filter(|letter| !is_ignored(letter));
-    // By way of upper case, so that a long s is an s.
+    // Through upper case first, so that a long s becomes an s.
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes()
 }
 
-/// The folder with the index: `.git` itself, or what the file `.git` of a linked work tree names. A file that names none
-/// is taken for it, and then nothing can be read there.
+/// The folder with the index: `.git` itself, or the target of a linked work tree's `.git` file. An invalid `.git` file
+/// is returned itself, and reading it fails.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     let metadata = std::fs::metadata(&git).ok()?;
@@ -89,12 +89,12 @@ fn git_folder(root: &Path) -> Option<PathBuf> {
     Some(named.map_or(git, |named| root.join(named.trim())))
 }
 
-/// The names in an index; no index, no names. `None` where it cannot be understood.
+/// The names in an index; empty if there is no index. `None` if it cannot be parsed.
 fn read(git: &Path) -> Option<HashSet<Vec<u8>>> {
     let mut names = HashSet::new();
     let id_bytes = object_id_bytes(git);
     let index = git.join("index");
-    // A link that leads nowhere is not an index that is not there.
+    // A broken link does not count as a missing index.
     if std::fs::symlink_metadata(&index).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Some(names);
     }
@@ -110,7 +110,7 @@ fn bytes_of(path: &Path) -> Option<Vec<u8>> {
     (length <= MAX_INDEX_BYTES).then(|| std::fs::read(path).ok()).flatten()
 }
 
-/// How long object names are in this repository.
+/// Length of object ids in this repository.
 fn object_id_bytes(git: &Path) -> usize {
     let common = std::fs::read_to_string(git.join("commondir")).map(|text| git.join(text.trim()));
     let config = std::fs::read_to_string(common.as_deref().unwrap_or(git).join("config")).unwrap_or_default();
@@ -119,7 +119,7 @@ fn object_id_bytes(git: &Path) -> usize {
     if is_long { 32 } else { 20 }
 }
 
-/// Adds the names of one index file. Answers the id of the shared index that it builds upon, if it does.
+/// Adds the names of one index file. Returns the id of its shared index, if it has one.
 fn parse(data: &[u8], id_bytes: usize, names: &mut HashSet<Vec<u8>>) -> Option<Option<String>> {
     let number = |at: usize| Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?));
     if data.get(..4)? != b"DIRC" {
@@ -147,7 +147,7 @@ fn parse(data: &[u8], id_bytes: usize, names: &mut HashSet<Vec<u8>>) -> Option<O
         let rest = data.get(name_at..)?;
         let length = rest.iter().position(|byte| *byte == 0)?;
         name.extend_from_slice(&rest[..length]);
-        // Before version 4, one to eight zero bytes fill an entry up to a multiple of eight.
+        // Before version 4, entries are padded with one to eight zero bytes to a multiple of eight.
         at = if version == 4 { name_at + length + 1 } else { at + (name_at + length - at + 8) / 8 * 8 };
         last.clone_from(&name);
         // An entry that replaces one of the shared index has no name of its own.
@@ -158,7 +158,7 @@ fn parse(data: &[u8], id_bytes: usize, names: &mut HashSet<Vec<u8>>) -> Option<O
     extension(data, at, id_bytes)
 }
 
-/// A number as git writes offsets: seven bits a byte, the high bit for "more".
+/// Parses a number in git's offset encoding: seven bits per byte, with the high bit for "more".
 fn offset(data: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0_usize;
     for (index, byte) in data.iter().take(9).enumerate() {
@@ -279,7 +279,7 @@ mod tests {
         assert!(!TrackedFiles::of(empty.path()).unwrap().contains(&empty.path().join("x")));
     }
 
-    /// Where upper and lower case are one, these are the same files.
+    /// On a case-insensitive file system these are the same files.
     #[test]
     fn a_name_that_some_file_system_takes_for_the_same_is_tracked() {
         let (_folder, root) = repository(&[]);

@@ -23,9 +23,9 @@
 /// assert_eq!(BoilerKeys::default().max, 4);
 /// ```
 ///
-/// `live` keys take effect when the file changes, `restart` keys when OneTool starts again (a reload says so), `ignored`
-/// keys are accepted for older files and do nothing. `example` is what the commented example shows for a key whose
-/// default is nothing.
+/// Changes of `live` keys take effect when the file is saved, those of `restart` keys at the next start (a reload says
+/// so); `ignored` keys are accepted for older files and have no effect. `example` is shown in the commented example for
+/// a key without a default.
 #[macro_export]
 macro_rules! keys {
     (
@@ -93,7 +93,7 @@ macro_rules! keys {
     };
 }
 
-/// Makes an enum a type of keys: the words for its variants, the preferred word of each first.
+/// Makes an enum a key type: declares the words for each variant, the preferred one first.
 #[macro_export]
 macro_rules! choices {
     ($name:ident { $($word:literal => $variant:ident),+ $(,)? }) => {

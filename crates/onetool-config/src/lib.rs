@@ -1,11 +1,12 @@
 //! Configuration: every key is declared once, by the crate that uses it.
 //!
-//! An owner declares its keys with [`keys!`] (name, type, limits, default, documentation, when a change takes effect) and
-//! a [`Section`] that says where they stand. From the declarations come the checker ([`Shape`]), the typed value, the
-//! reference, the JSON Schema and the commented example ([`reference`]). [`load`] finds and merges the files; a
-//! [`Reader`] hands out sections and collects what is wrong with them, each problem with its file, line and key.
+//! An owner declares its keys with [`keys!`] (name, type, limits, default, documentation, when a change takes effect)
+//! and a [`Section`] with their place. The checker ([`Shape`]), the typed value, the reference, the JSON Schema and the
+//! commented example ([`reference`]) are derived from the declarations. [`load`] finds and merges the files; a
+//! [`Reader`] returns sections and collects their problems, each with its file, line and key.
 //!
-//! A mistake in one key costs that key alone: it becomes a note for `ot.health()`, and everything else stays in force.
+//! A mistake in one key affects only that key: it becomes a note for `ot.health()`, and everything else stays in
+//! effect.
 
 mod document;
 pub mod edit;

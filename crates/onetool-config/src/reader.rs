@@ -1,5 +1,4 @@
-//! Hands out sections by their declarations, and collects what is wrong with them: file, line, key, what was found, what
-//! was expected.
+//! Reads sections by their declarations, and collects problems: file, line, key, what was found, what was expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,12 +15,12 @@ use crate::shape::{self, Effect, FlawKind, Shape};
 use crate::trust::FileTrust;
 use crate::value::ConfigValue;
 
-/// Reads the merged configuration; knows which file says what, and collects problems.
+/// Reads the merged configuration, tracks the file of each key, and collects problems.
 pub struct Reader {
     places: ConfigPlaces,
     secrets: Secrets,
     root: Map<String, Json>,
-    /// The files that were read, the strongest first.
+    /// The files that were read, in order of precedence.
     files: Vec<(PathBuf, Lines)>,
     unreadable: Vec<PathBuf>,
     absent: Vec<PathBuf>,
@@ -29,24 +28,24 @@ pub struct Reader {
     trust: FileTrust,
     user_security: Option<Json>,
     notes: Vec<HealthNote>,
-    /// Problems that were not added because there were too many.
+    /// Number of problems beyond the limit.
     omitted: usize,
-    /// Keys whose values could not be used.
+    /// Keys with invalid values.
     wrong: BTreeSet<Vec<String>>,
     restart: BTreeMap<String, Json>,
 }
 
-/// What the reader leaves behind when every section was read.
+/// The result after every section was read.
 pub struct Outcome {
     pub notes: Vec<HealthNote>,
     pub secrets: Secrets,
-    /// Every file that was read, secrets included.
+    /// Every file that was read, including secrets.
     pub files: Vec<PathBuf>,
-    /// Those of them that could not be understood at all. Each has a note.
+    /// Files that could not be parsed. Each has a note.
     pub unreadable: Vec<PathBuf>,
-    /// Where files were looked for in vain. One that was there before is gone.
+    /// Paths without a file. A file that was there before has been removed.
     pub absent: Vec<PathBuf>,
-    /// Where a file would count in place of one that was found further on.
+    /// Paths where a new file would take precedence over one that was found.
     pub passed: Vec<PathBuf>,
     pub restart: RestartKeys,
 }
@@ -63,11 +62,11 @@ impl RestartKeys {
     }
 }
 
-/// Problems that are listed; the rest is counted.
+/// Maximum number of listed problems; the rest is counted.
 const MAX_NOTES: usize = 100;
 
 impl Reader {
-    /// Reads the secrets too: sections refer to them.
+    /// Reads the secrets too, because sections refer to them.
     pub fn new(places: &ConfigPlaces, loaded: LoadedConfig) -> Self {
         let LoadedConfig { root, files, unreadable, absent, passed, mut notes, trust, user_security } = loaded;
         let secrets = Secrets::load(places, &mut notes);
@@ -88,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Reads a section. What does not fit its declaration is noted and left out; what is missing has its default.
+    /// Reads a section. Invalid values are noted and left out; missing ones get their default.
     pub fn read<T: ConfigValue>(&mut self, section: &Section<T>) -> T {
         let path: Vec<&str> = section.path().split('.').collect();
         let written = path.split_first().and_then(|(first, rest)| {
@@ -117,7 +116,7 @@ impl Reader {
         }
     }
 
-    /// What of a value fits its shape. What does not is noted and left out.
+    /// Returns the valid part of a value. Invalid parts are noted and left out.
     fn fit(&mut self, path: &[&str], shape: Shape, value: Json) -> Option<Json> {
         let mut flaws = Vec::new();
         let fitting = shape::fit(shape, value, &mut flaws);
@@ -131,7 +130,7 @@ impl Reader {
         fitting
     }
 
-    /// Notes the keys at the top that no section has. `x-…` is a place for what YAML's own aliases refer to.
+    /// Notes unknown top-level keys. Keys named `x-…` are reserved for YAML anchors.
     pub fn check_unknown(&mut self, sections: &[&dyn AnySection]) {
         let known = sections.iter().map(|section| section.path()).filter(|path| !path.contains('.'));
         let names: Vec<String> = self.root.keys().filter(|key| !key.starts_with("x-")).cloned().collect();
@@ -140,13 +139,13 @@ impl Reader {
         }
     }
 
-    /// Notes a problem with the key at `path`, in the file that says it.
+    /// Notes a problem with the key at `path`, in the file that sets it.
     pub fn problem(&mut self, path: &[&str], message: &str) {
         let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
         self.note(&path, message);
     }
 
-    /// Notes something about the key at `path` that works, but not as one might think.
+    /// Notes that the key at `path` works, but perhaps not as expected.
     pub fn warning(&mut self, path: &[&str], message: &str) {
         let known = self.notes.len();
         self.problem(path, message);
@@ -176,7 +175,7 @@ impl Reader {
         self.notes.push(HealthNote { severity: Severity::Error, subject, message });
     }
 
-    /// Whether a value at this path, within it or around it could not be used.
+    /// Whether a value at this path, within it or around it is invalid.
     pub fn is_wrong(&self, path: &[&str]) -> bool {
         let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
         let is_around = (0..path.len()).any(|depth| self.wrong.contains(&path[..depth]));
@@ -188,7 +187,7 @@ impl Reader {
         &self.trust
     }
 
-    /// The section `security` of the user's own file, as far as it fits. What does not is noted with the rest.
+    /// The valid part of the section `security` of the user's own file. Problems are noted with the rest.
     pub fn user_security<T: ConfigValue>(&self, section: &Section<T>) -> Option<T> {
         let written = self.user_security.clone()?;
         shape::fit(section.shape(), written, &mut Vec::new()).and_then(T::read)
@@ -210,7 +209,7 @@ impl Reader {
     /// The secrets that a text names and that are set.
     pub fn secrets_in(&self, text: &Expandable) -> Vec<String> {
         let found = std::cell::RefCell::new(Vec::new());
-        // Whatever has no value is passed by: the text is not used.
+        // Names without a value get a placeholder: the resulting text is not used.
         let _ = text.expand(|name| {
             if self.secrets.get(name).is_some() {
                 found.borrow_mut().push(name.to_owned());
@@ -220,7 +219,7 @@ impl Reader {
         found.into_inner()
     }
 
-    /// A program that is started. One without a folder is looked for in `PATH`.
+    /// Checks a program to be started. One without a folder is searched in `PATH`.
     pub fn program(&mut self, path: &[&str], program: &str) -> PathBuf {
         let program = expand_home(program);
         if program.components().count() > 1 && !program.is_file() {
@@ -229,7 +228,7 @@ impl Reader {
         program
     }
 
-    /// A folder below `.onetool` that is written to. It need not exist, but nothing else may be in its place.
+    /// Checks a folder below `.onetool` that is written to. It need not exist, but nothing else may be in its place.
     pub fn folder(&mut self, path: &[&str], folder: &str) -> PathBuf {
         let folder = self.places.own().join(expand_home(folder));
         if let Some(obstacle) = not_a_folder(&folder) {
@@ -239,7 +238,7 @@ impl Reader {
         folder
     }
 
-    /// Everything that was found on the way.
+    /// Returns everything that was collected.
     pub fn finish(mut self) -> Outcome {
         if self.omitted > 0 {
             self.notes.push(HealthNote {

@@ -10,15 +10,15 @@ use crate::document::{self, at};
 use crate::expandable::expand_with;
 use crate::files::ConfigPlaces;
 
-/// Secrets by name. `Debug` shows names alone.
+/// Secrets by name. `Debug` shows only the names.
 #[derive(Clone, Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
-    /// The files that count.
+    /// The files that apply.
     pub(crate) files: Vec<PathBuf>,
-    /// Those of them that could not be understood at all.
+    /// Files that could not be parsed.
     pub(crate) unreadable: Vec<PathBuf>,
-    /// Where files were looked for in vain.
+    /// Paths without a file.
     pub(crate) absent: Vec<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Secrets are the same when their values are, wherever they come from.
+/// Secrets are equal if their values are, wherever they come from.
 impl PartialEq for Secrets {
     fn eq(&self, other: &Self) -> bool {
         self.values == other.values
@@ -36,7 +36,7 @@ impl PartialEq for Secrets {
 }
 
 impl Secrets {
-    /// Reads the project's file over the global one; `OT_SECRETS_FILE` stands for both.
+    /// Reads the project's file over the global one; `OT_SECRETS_FILE` replaces both.
     pub fn load(places: &ConfigPlaces, notes: &mut Vec<HealthNote>) -> Self {
         let mut secrets = Self::default();
         let files = match std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()) {
@@ -60,7 +60,7 @@ impl Secrets {
             let mut note = |message: String| {
                 notes.push(HealthNote { severity: Severity::Error, subject: path.display().to_string(), message });
             };
-            // What the parser says may quote the file, so none of it is passed on but the line.
+            // Parser messages may quote the file, so only the line is passed on.
             let (text, content) = match document::read(&path).map(|text| (document::parse(&text), text)) {
                 Ok((Ok(content), text)) => (text, content),
                 Ok((Err(mistake), _)) => {
@@ -88,7 +88,7 @@ impl Secrets {
                         }
                         Err(variable) => note(format!("the environment variable {variable} is not set")),
                     },
-                    // 007 and 1.10 are not what they look like.
+                    // Numbers like 007 and 1.10 would change their text.
                     Json::Number(number) if line.is_some_and(|line| is_written(&text, line, &number.to_string())) => {
                         secrets.values.insert(name, number.to_string());
                     }

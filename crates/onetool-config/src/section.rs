@@ -1,4 +1,4 @@
-//! Where keys stand: a name at the top of the file, or below `tools`.
+//! The place of keys in the file: a name at the top level, or below `tools`.
 
 use serde_json::Value as Json;
 
@@ -17,7 +17,7 @@ pub struct Section<T> {
 }
 
 impl<T: ConfigValue + Default> Section<T> {
-    /// The section at `path`, e.g. `run` or `tools.file`. Keys inside say themselves when a change takes effect.
+    /// The section at `path`, e.g. `run` or `tools.file`. Its keys declare themselves when a change takes effect.
     pub const fn new(path: &'static str) -> Self {
         Self { path, doc: T::DOC, shape: T::SHAPE, default: T::default, effect: Effect::Live, example: "" }
     }
@@ -29,28 +29,28 @@ impl<T: ConfigValue> Section<T> {
         Self { path, doc: T::DOC, shape: T::SHAPE, default, effect: Effect::Live, example: "" }
     }
 
-    /// What it is for, in one sentence.
+    /// Sets the description, one sentence.
     #[must_use]
     pub const fn with_doc(mut self, doc: &'static str) -> Self {
         self.doc = doc;
         self
     }
 
-    /// What is accepted, where the type alone does not say.
+    /// Sets what is accepted, if the type alone does not determine it.
     #[must_use]
     pub const fn with_shape(mut self, shape: Shape) -> Self {
         self.shape = shape;
         self
     }
 
-    /// When a change of the whole section takes effect.
+    /// Sets when a change of the whole section takes effect.
     #[must_use]
     pub const fn with_effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
     }
 
-    /// The YAML below the section's name in the commented example, for sections without keys of their own.
+    /// Sets the YAML below the section's name in the commented example, for sections without keys of their own.
     #[must_use]
     pub const fn with_example(mut self, example: &'static str) -> Self {
         self.example = example;
@@ -62,7 +62,7 @@ impl<T: ConfigValue> Section<T> {
     }
 }
 
-/// A section whatever its type, for the checker and the reference.
+/// A section of any type, for the checker and the reference.
 pub trait AnySection: Send + Sync {
     /// `run`, `tools.file`
     fn path(&self) -> &'static str;
@@ -72,7 +72,7 @@ pub trait AnySection: Send + Sync {
     fn example(&self) -> &'static str;
     /// The default as it would be written.
     fn default_json(&self) -> Json;
-    /// Whether the type can hold this value, which was checked against the shape.
+    /// Whether the type can hold this value, which has been checked against the shape.
     fn holds(&self, value: Json) -> bool;
 }
 

@@ -1,17 +1,17 @@
-//! What a key may hold, in a user's words.
+//! The values that a key accepts, described for users.
 //!
-//! A value is checked against its shape before it is read: what does not fit is left out, each with a [`Flaw`] that
-//! names the key, what was found and what was expected. Whatever passes can be read as the key's type.
+//! A value is checked against its shape before it is read: invalid parts are left out, each with a [`Flaw`] that names
+//! the key, what was found and what was expected. A value that passes can be read as the key's type.
 
 use onetool_sdk::nearest;
 use serde_json::{Map, Value as Json};
 
-/// What a value may be.
+/// The accepted values.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// Anything; whoever uses it looks at it.
+    /// Anything; its user checks it.
     Any,
-    /// Text. Its values may be secrets, so a message never quotes what stands there instead.
+    /// Text. It may be a secret, so messages never quote a value in its place.
     Text,
     /// true or false
     Flag,
@@ -21,21 +21,21 @@ pub enum Shape {
     Number(f64, f64),
     /// A time in seconds, above 0.
     Seconds,
-    /// One of these words, in any case.
+    /// One of these words, ignoring case.
     Choice(&'static [&'static str]),
-    /// A list of such.
+    /// A list of such values.
     List(&'static Shape),
-    /// One, or a list of such.
+    /// One such value, or a list of them.
     OneOrMore(&'static Shape),
-    /// Names of the user's own, each with such a value.
+    /// User-defined names, each with such a value.
     Names(&'static Shape),
     /// These keys.
     Keys(&'static [Key]),
-    /// The first that fits; the last one explains what does not.
+    /// The first that fits; the last one is used for the error message.
     Either(&'static [Shape]),
 }
 
-/// One key: everything that is known about it.
+/// The declaration of one key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     pub name: &'static str,
@@ -43,9 +43,9 @@ pub struct Key {
     /// What it is for, in one line.
     pub doc: &'static str,
     pub effect: Effect,
-    /// As it would be written; `null` is a key without a default.
+    /// The default, as JSON; `null` for a key without one.
     pub default: fn() -> Json,
-    /// What the commented example shows where there is no default.
+    /// Shown in the commented example if there is no default.
     pub example: &'static str,
 }
 
@@ -54,9 +54,9 @@ pub struct Key {
 pub enum Effect {
     /// As soon as the file is saved.
     Live,
-    /// When OneTool starts again; a reload says so.
+    /// At the next start; a reload says so.
     Restart,
-    /// Never: the key is accepted for the sake of older files.
+    /// Never: the key is accepted for compatibility with older files.
     Ignored,
 }
 
@@ -66,15 +66,15 @@ pub const MAX_MB: u64 = 1 << 20;
 pub const MAX_KB: u64 = 1 << 20;
 /// Bytes, up to a gigabyte.
 pub const MAX_BYTES: u64 = 1 << 30;
-/// Counts that need no limit for their own sake.
+/// For counts that need no specific limit.
 pub const MAX_COUNT: u64 = 1_000_000_000;
 /// Seconds are bounded, so that they can be added to any time.
 pub(crate) const MAX_SECONDS: f64 = 1e9;
 
-/// A key that cannot be as it is.
+/// A problem with a key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
-    /// From the checked value on.
+    /// Relative to the checked value.
     pub path: Vec<String>,
     pub kind: FlawKind,
     pub message: String,
@@ -82,16 +82,16 @@ pub struct Flaw {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlawKind {
-    /// The key means nothing; the others count as they are.
+    /// The key is unknown; the others are used.
     UnknownKey,
-    /// The key means something, but not this.
+    /// The key is known, but its value is invalid.
     WrongValue,
 }
 
-/// Words of a value in a message, at most, in characters.
+/// Maximum number of characters of a value in a message.
 const MAX_QUOTED: usize = 40;
 
-/// What of `value` fits, if any of it does. A key without a value counts as one that is not there.
+/// Returns the valid part of `value`, if any. A key without a value counts as missing.
 pub fn fit(shape: Shape, value: Json, flaws: &mut Vec<Flaw>) -> Option<Json> {
     let mut checker = Checker { path: Vec::new(), flaws };
     checker.fit(shape, value)
@@ -150,7 +150,7 @@ impl Checker<'_> {
                     }
                 }
             }
-            // `pin: off` is a flag to YAML.
+            // YAML reads `pin: off` as false.
             (Shape::Choice(words), Json::Bool(false)) if words.contains(&"off") => Some(Json::String("off".to_owned())),
             (Shape::List(item) | Shape::OneOrMore(item), Json::Array(items)) => {
                 Some(Json::Array(self.fit_items(*item, items)))
@@ -193,7 +193,7 @@ impl Checker<'_> {
     fn fit_names(&mut self, inner: Shape, entries: Map<String, Json>) -> Map<String, Json> {
         let mut fitting = Map::new();
         for (name, value) in entries {
-            // A name without anything is said on purpose: it has every default.
+            // A name without a value gets all defaults.
             let value = if value.is_null() && inner.has_keys() { Json::Object(Map::new()) } else { value };
             if value.is_null() && !matches!(inner, Shape::Any) {
                 self.path.push(name);
@@ -224,7 +224,7 @@ impl Checker<'_> {
     }
 }
 
-/// What is said of a key that means nothing.
+/// The message for an unknown key.
 pub(crate) fn unknown(name: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
     match nearest(name, known.clone()) {
         Some(meant) => format!("unknown key '{}'; did you mean '{meant}'?", short(name)),
@@ -236,7 +236,7 @@ pub(crate) fn unknown(name: &str, known: impl Iterator<Item = &'static str> + Cl
 }
 
 impl Shape {
-    /// What fits, for a message.
+    /// Describes the accepted values for a message.
     pub fn describe(self) -> String {
         match self {
             Self::Any => "a value".to_owned(),
@@ -265,7 +265,7 @@ impl Shape {
         }
     }
 
-    /// Where numbers, flags and fixed words are expected, what stands there instead is not a secret.
+    /// Whether an invalid value may be quoted: where numbers, flags and fixed words are expected, it is not a secret.
     fn may_be_quoted(self) -> bool {
         matches!(self, Self::Flag | Self::Count(..) | Self::Number(..) | Self::Seconds | Self::Choice(_))
     }
@@ -278,7 +278,7 @@ impl Shape {
         }
     }
 
-    /// Whether the value is of the right kind, whatever is in it.
+    /// Whether the value has the right kind, whatever its content.
     fn takes_kind(self, value: &Json) -> bool {
         match self {
             Self::Any => true,
@@ -303,7 +303,7 @@ fn whole(value: &Json) -> Option<u64> {
         .or_else(|| value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=EXACT).contains(n)).map(|n| n as u64))
 }
 
-/// What kind of value this is.
+/// The kind of a value, for messages.
 pub(crate) fn kind(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",
@@ -315,7 +315,7 @@ pub(crate) fn kind(value: &Json) -> &'static str {
     }
 }
 
-/// A value as it may be shown: never where it may be a secret.
+/// Formats a value for display; never used where it may be a secret.
 pub fn quoted(value: &Json) -> String {
     match value {
         Json::Bool(flag) => flag.to_string(),

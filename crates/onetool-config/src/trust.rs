@@ -1,8 +1,8 @@
-//! Folder trust, as editors have it.
+//! Folder trust, as in editors.
 //!
-//! What came with a repository and can run code or loosen rules stays off until the user has trusted the folder once.
-//! What the user made in place just works, and keeps working after it is committed: a folder in use whose files are not
-//! tracked is remembered as trusted.
+//! Files that came with a repository and can run code or loosen rules stay disabled until the user has trusted the
+//! folder once. Files that the user created in place just work, and keep working after they are committed: a folder in
+//! use whose files are not tracked is remembered as trusted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use serde_json::{Map, Value as Json};
 use crate::files::ConfigPlaces;
 use crate::git_index::TrackedFiles;
 
-/// For one process: `1` trusts the folder, `0` leaves it as it is without a question.
+/// For one process: `1` trusts the folder, `0` leaves it untrusted without asking.
 const VARIABLE: &str = "ONETOOL_TRUST";
-/// Files that are looked at, at most.
+/// Maximum number of files that are checked.
 const MAX_GOVERNING_FILES: usize = 2_000;
 /// A larger record is not read.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
@@ -27,11 +27,11 @@ const MAX_RECORD_BYTES: u64 = 4 << 20;
 pub enum TrustedBy {
     /// `onetool trust`, or an answer to the question.
     User,
-    /// Its files were made here: they were in use before they were tracked.
+    /// Its files were created here: they were in use before they were tracked.
     Origin,
 }
 
-/// The folders that the user trusts, in one file of the user's own.
+/// The folders that the user trusts, in one of the user's own files.
 #[derive(Debug, Clone)]
 pub struct TrustRecord {
     file: Option<PathBuf>,
@@ -47,14 +47,14 @@ struct Stored {
 struct Entry {
     by: TrustedBy,
     since: String,
-    /// When the folder itself was made, where the file system knows: another one in its place is not the same.
+    /// When the folder was created, if the file system knows it: a new folder in its place is not the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     born: Option<String>,
 }
 
 impl Entry {
-    /// What the user said holds for whatever is there, as in editors; what was only noticed, for the folder it was
-    /// noticed in.
+    /// A user's decision applies to whatever is at the path, as in editors; an automatic one only to the folder that it
+    /// was made for.
     fn holds_for(&self, folder: &Path) -> bool {
         let is_same = self.born.is_none() || born(folder).is_none_or(|born| Some(born) == self.born);
         self.by == TrustedBy::User || is_same
@@ -62,7 +62,7 @@ impl Entry {
 }
 
 impl TrustRecord {
-    /// In the user's folder (`~/.onetool`). Without one, nothing is remembered.
+    /// The record in the user's folder (`~/.onetool`). Without a folder, nothing is remembered.
     pub fn in_folder(global: Option<&Path>) -> Self {
         Self { file: global.map(|folder| folder.join("trust.json")) }
     }
@@ -78,7 +78,7 @@ impl TrustRecord {
 
     pub fn add(&self, folder: &Path, by: TrustedBy) -> std::io::Result<()> {
         self.change(|folders| {
-            // What was only noticed is forgotten with its folder.
+            // Automatic entries are removed with their folder.
             folders.retain(|folder, entry| entry.by == TrustedBy::User || folder.is_dir());
             let folder = real(folder);
             let is_known = |entry: &Entry| entry.by == TrustedBy::User || (entry.by == by && entry.holds_for(&folder));
@@ -89,7 +89,7 @@ impl TrustRecord {
         })
     }
 
-    /// Answers whether the folder was trusted.
+    /// Returns whether the folder was trusted.
     pub fn remove(&self, folder: &Path) -> std::io::Result<bool> {
         let mut was_there = false;
         self.change(|folders| was_there = folders.remove(&real(folder)).is_some())?;
@@ -100,7 +100,7 @@ impl TrustRecord {
         self.read().map(|stored| stored.folders.into_keys().collect()).unwrap_or_default()
     }
 
-    /// A record that is damaged trusts nothing.
+    /// A damaged record trusts nothing.
     fn read(&self) -> Option<Stored> {
         let file = self.file.as_deref()?;
         let length = std::fs::metadata(file).ok()?.len();
@@ -125,7 +125,7 @@ impl TrustRecord {
     }
 }
 
-/// What a part that is off says of itself.
+/// The reason shown for a disabled part.
 pub const UNTRUSTED: &str =
     "it came with the repository or another user, and this folder is not trusted; `onetool trust` shows and trusts it";
 
@@ -134,9 +134,9 @@ pub const UNTRUSTED: &str =
 pub struct FileTrust {
     /// The files that came with a repository that is not trusted.
     tracked: Option<Arc<TrackedFiles>>,
-    /// The project, where somebody else left files of theirs in it.
+    /// The project, if it contains files of another user.
     visited: Option<PathBuf>,
-    /// The user's own folder, whose files are always trusted, and the file that the user named.
+    /// The user's own folder and an explicitly named file, which are always trusted.
     own: Vec<PathBuf>,
 }
 
@@ -156,7 +156,7 @@ impl FileTrust {
         if files.found.is_empty() || is_set() || record.contains(folder) {
             return Self { own, ..Self::default() };
         }
-        // Where there are too many to look at, each is looked at when it is used.
+        // If there are too many files, each is checked when it is used.
         let is_tracked =
             |tracked: &TrackedFiles| !files.are_all || files.found.iter().any(|file| tracked.contains(file));
         let visited = Some(folder.clone()).filter(|_| files.found.iter().any(|file| is_strangers(file, folder)));
@@ -164,7 +164,7 @@ impl FileTrust {
         if tracked.is_some() || visited.is_some() {
             return Self { tracked, visited, own };
         }
-        // Made here, whether there is a repository already or the user makes one of it later.
+        // Created here, even if the user makes the folder a repository later.
         if let Err(error) = record.add(folder, TrustedBy::Origin) {
             tracing::debug!(%error, "that this folder's files were made here is not remembered");
         }
@@ -183,7 +183,7 @@ impl FileTrust {
         self.is_own(file) || !(is_tracked() || is_strangers())
     }
 
-    /// The same for all that lies in a folder. Where that is too much to look at, it may not.
+    /// The same for everything in a folder. `false` if there are too many files to check.
     pub fn covers_below(&self, folder: &Path) -> bool {
         if self.is_full() {
             return true;
@@ -193,14 +193,14 @@ impl FileTrust {
         left > 0 && found.iter().all(|file| self.covers(file))
     }
 
-    /// Whether a file is the user's own, whoever includes it.
+    /// Whether a file is the user's own, whichever file includes it.
     pub(crate) fn is_own(&self, file: &Path) -> bool {
         self.own.iter().any(|own| file.starts_with(own))
     }
 }
 
-/// Whether somebody who is neither we, nor the folder's owner, nor the system's administrator made a file, or can replace
-/// it because the folder that it is in is theirs: in `/tmp` everybody can leave a `.onetool`.
+/// Whether a file was created, or can be replaced through its folder, by somebody other than us, the project folder's
+/// owner and the administrator: in `/tmp` everybody can leave a `.onetool`.
 #[cfg(unix)]
 fn is_strangers(file: &Path, folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -219,12 +219,12 @@ fn is_set() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "1")
 }
 
-/// Whether the environment has answered the question already.
+/// Whether the environment variable has answered the question already.
 pub fn is_trust_decided() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "1" || value == "0")
 }
 
-/// The files of a project that say what runs and what is allowed.
+/// The files of a project that determine what runs and what is allowed.
 struct GoverningFiles {
     found: Vec<PathBuf>,
     are_all: bool,
@@ -256,19 +256,19 @@ fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {
     }
 }
 
-/// The keys that an untrusted file may set: what neither runs code, nor reaches files or the network, nor loosens a
-/// rule. Everything else is left out.
+/// The keys that an untrusted file may set: they neither run code, nor reach files or the network, nor loosen a rule.
+/// Everything else is left out.
 const HARMLESS: &[&str] =
     &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level", "locale"];
-/// Of these sections, the keys that may be set.
+/// The allowed keys of other sections.
 const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     ("output", &["max_inline_size", "result_ttl", "preview_lines"]),
     ("run", &["engine", "timeout", "type_check"]),
     ("stats", &["enabled"]),
 ];
 
-/// Takes out of an untrusted file what only a trusted one may say; answers the keys that were taken out. Rules that are
-/// stricter stay: `security.policy` with `ask` or `deny`, and `security.blocked`.
+/// Removes from an untrusted file what only a trusted one may set; returns the removed keys. Stricter rules stay:
+/// `security.policy` with `ask` or `deny`, and `security.blocked`.
 pub(crate) fn take_risky(root: &mut Map<String, Json>) -> Vec<String> {
     let mut taken = Vec::new();
     root.retain(|key, value| {
@@ -319,7 +319,7 @@ fn real(folder: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// When a folder was made.
+/// When a folder was created.
 fn born(folder: &Path) -> Option<String> {
     let created = std::fs::metadata(folder).and_then(|metadata| metadata.created()).ok()?;
     Some(chrono::DateTime::<chrono::Utc>::from(created).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true))
@@ -345,7 +345,7 @@ mod tests {
         let places = ConfigPlaces { project: project.clone(), global: Some(place.path().join("home")), explicit: None };
         assert!(FileTrust::decide(&places).is_full());
         TrustRecord::in_folder(places.global.as_deref()).remove(&project).unwrap();
-        // Only an administrator can make files of others.
+        // Only an administrator can create files of other users.
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -356,7 +356,7 @@ mod tests {
         give(&own.join("onetool.yaml"), 0);
         give(&own, 4711);
         assert!(!FileTrust::decide(&places).covers(&own.join("onetool.yaml")), "they can replace it");
-        // A folder that is all theirs is where the user chose to work.
+        // A folder that belongs to them entirely is one where the user chose to work.
         give(&project, 4711);
         assert!(FileTrust::decide(&places).is_full());
     }
@@ -379,14 +379,14 @@ mod tests {
         }
         record.add(&folder, TrustedBy::Origin).unwrap();
         assert!(record.contains(&folder));
-        // What the user said holds, and is not taken back by what is noticed.
+        // A user's decision is not replaced by an automatic one.
         record.add(&folder, TrustedBy::User).unwrap();
         again();
         assert!(record.contains(&folder));
         record.add(&folder, TrustedBy::Origin).unwrap();
         again();
         assert!(record.contains(&folder));
-        // As earlier versions wrote it.
+        // The format of earlier versions.
         let old = json!({"folders": {real(&folder).display().to_string(): {"by": "origin", "since": "2026-01-01"}}});
         std::fs::write(home.path().join("trust.json"), old.to_string()).unwrap();
         assert!(record.contains(&folder));

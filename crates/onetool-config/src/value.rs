@@ -13,16 +13,16 @@ use crate::shape::{MAX_COUNT, Shape};
 /// Implemented for the usual types here, for structs of keys by [`keys!`](crate::keys), and for enums by
 /// [`choices!`](crate::choices).
 pub trait ConfigValue: Sized {
-    /// What is accepted, unless the key narrows it.
+    /// The accepted values, unless the key narrows them.
     const SHAPE: Shape;
 
-    /// What it is for, in one sentence.
+    /// Description, in one sentence.
     const DOC: &'static str = "";
 
-    /// Reads a value that was checked against the shape. `None` means that the shape and the type disagree.
+    /// Reads a value that has been checked against the shape. `None` means that the shape and the type disagree.
     fn read(value: Json) -> Option<Self>;
 
-    /// The value as it would be written in a file. `null` is a key that is not there.
+    /// The value as it would be written in a file. `null` for a missing key.
     fn write(&self) -> Json;
 }
 
@@ -108,7 +108,7 @@ impl ConfigValue for String {
     }
 }
 
-/// Anything; whoever uses it checks it.
+/// Anything; its user checks it.
 impl ConfigValue for Json {
     const SHAPE: Shape = Shape::Any;
 
@@ -150,7 +150,7 @@ impl<T: ConfigValue> ConfigValue for Vec<T> {
     }
 }
 
-/// Names of the user's own, in the order of the file.
+/// User-defined names, in the order of the file.
 impl<T: ConfigValue> ConfigValue for IndexMap<String, T> {
     const SHAPE: Shape = Shape::Names(&T::SHAPE);
 

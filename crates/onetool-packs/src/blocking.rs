@@ -1,9 +1,9 @@
-//! Blocking work of native tools, off the async threads.
+//! Runs the blocking work of native tools outside the async threads.
 //!
-//! The work gets a [`Stop`] and asks it at every step whose number the caller chooses (a line, a file, a chunk), so a
-//! cancelled or late call ends soon; the caller does not wait for a step that hangs in the kernel.
+//! The work gets a [`Stop`] and checks it at regular steps (a line, a file, a chunk), so that a cancelled or late call
+//! ends soon. The caller does not wait for a step that hangs in the kernel.
 //!
-//! Only a few calls of one run work at once: more would not be faster, and what all of them read would be held together.
+//! Only a few calls of one run work at a time: more would not be faster, and would keep more data in memory at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one run that work at once. The others wait.
+/// Maximum number of concurrent calls per run. The others wait.
 const AT_ONCE: usize = 4;
 
-/// The turns of runs that have calls under way.
+/// The semaphores of runs with active calls.
 static TURNS: LazyLock<Mutex<HashMap<Arc<str>, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 fn turns(run: &Arc<str>) -> Arc<Semaphore> {
@@ -31,7 +31,7 @@ fn turns(run: &Arc<str>) -> Arc<Semaphore> {
     new
 }
 
-/// Whether work should still go on.
+/// Whether work should stop.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     cancel: CancellationToken,
@@ -62,7 +62,7 @@ fn cancelled() -> ToolError {
     ToolError::new(ErrorKind::Cancelled, "the call was cancelled")
 }
 
-/// Runs `work` where blocking is allowed.
+/// Runs `work` on a thread where blocking is allowed.
 pub(crate) async fn blocking<T, F>(ctx: &ToolContext, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -70,7 +70,7 @@ where
 {
     let stop = Stop::of(ctx);
     stop.check()?;
-    // Given back when the caller has the outcome.
+    // Held until the caller has the outcome.
     let _turn = tokio::select! {
         biased;
         turn = turns(&ctx.call.run_id).acquire_owned() => turn,

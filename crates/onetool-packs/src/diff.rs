@@ -1,4 +1,4 @@
-//! Differences of texts, line by line: one algorithm and one form for tools, commands and the admin page.
+//! Line diffs of texts: one algorithm and one format for tools, commands and the admin page.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// What becomes of the lines `old` where they become `new`. After `effort`, more changes than necessary are accepted.
+/// Computes the changes from `old` to `new`. After `effort`, more changes than necessary are accepted.
 pub fn changes(old: &[&str], new: &[&str], effort: Duration) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
     let deadline = Some(Instant::now() + effort);
@@ -24,9 +24,9 @@ pub fn changes(old: &[&str], new: &[&str], effort: Duration) -> Vec<DiffOp> {
     found.into_inner().into_inner().into_ops()
 }
 
-/// A unified diff that `git apply` takes; `names` are those of the two sides. Empty where nothing changed.
+/// Returns a unified diff that `git apply` accepts; `names` are those of the two sides. Empty if nothing changed.
 ///
-/// Lines end at `\n` alone, as git sees them, so carriage returns and a missing last newline come through as they are.
+/// Only `\n` ends a line, as in git, so carriage returns and a missing last newline are preserved.
 pub fn unified(names: (&str, &str), before: &str, after: &str) -> String {
     let (old, new) = (lines(before), lines(after));
     let mut out = format!("--- {}\n+++ {}\n", names.0, names.1);
@@ -58,7 +58,7 @@ fn push(out: &mut String, sign: char, lines: &[&str]) {
     }
 }
 
-/// `first,count` as diffs write it: an empty range names the line before it.
+/// Formats `first,count` as in diffs: an empty range names the line before it.
 fn range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

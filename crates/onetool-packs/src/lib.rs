@@ -1,4 +1,4 @@
-//! Tools written in Rust, in this process. One file a pack.
+//! Tools written in Rust that run in this process. One module per pack.
 
 mod blocking;
 pub mod diff;

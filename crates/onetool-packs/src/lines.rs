@@ -1,13 +1,14 @@
-//! Lines of text, read one at a time with a cap, and shown with their numbers.
+//! Reads lines of text with a size cap, and formats them with line numbers.
 //!
-//! A line may be as long as the file: only its first bytes are kept, the rest is counted and dropped, so memory stays
-//! flat whatever is read. `file.read`, `file.grep` and the tools on stored results show lines in the same form.
+//! A line may be as long as the file: only its first bytes are kept and the rest is counted, so memory use stays
+//! constant.
+//! `file.read`, `file.grep` and the tools on stored results format lines in the same way.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
-/// How one line ended, and how long it was.
+/// The length and the ending of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineRead {
     /// Bytes of the line without its newline.
@@ -16,7 +17,7 @@ pub(crate) struct LineRead {
     pub(crate) newline: bool,
 }
 
-/// Reads one line. `kept` holds its first `keep` bytes, without the newline. `None` at the end.
+/// Reads one line. `kept` gets its first `keep` bytes, without the newline. `None` at the end.
 pub(crate) fn read_line(reader: &mut impl BufRead, kept: &mut Vec<u8>, keep: usize) -> io::Result<Option<LineRead>> {
     kept.clear();
     let mut length = 0_u64;
@@ -44,8 +45,8 @@ pub(crate) fn read_line(reader: &mut impl BufRead, kept: &mut Vec<u8>, keep: usi
     }
 }
 
-/// Bytes that are text: a carriage return at the end goes, a character that the cap cut in two goes. `None` for bytes
-/// that are not UTF-8.
+/// Decodes a line, without a trailing carriage return or a character that the cap cut in two. `None` for bytes that are
+/// not UTF-8.
 pub(crate) fn line_text(kept: &[u8], line: LineRead) -> Option<&str> {
     let whole = kept.len() as u64 == line.length;
     let kept = if whole { kept.strip_suffix(b"\r").unwrap_or(kept) } else { kept };
@@ -94,7 +95,7 @@ pub(crate) fn push_context(out: &mut String, number: u64, text: &str) {
     let _ = writeln!(out, "{number:>6}-\t{text}");
 }
 
-/// Stands between lines that do not follow each other.
+/// Separates lines that are not consecutive.
 pub(crate) const GAP: &str = "    --\n";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The HTTP client beneath the streamable transport: as the protocol library's own, but nothing is read beyond its limit.
+//! The HTTP client of the streamable transport: like the protocol library's own, but everything it reads is bounded.
 //!
-//! Bodies are bounded as a whole and streams event by event, both after they have been unpacked: a server does not decide
-//! how much memory its answer takes. A body that is too long fails its call; an event that is ends the connection, as a
-//! line does.
+//! Bodies are bounded as a whole and streams event by event, both after decompression: a server does not decide how
+//! much memory its answer takes. An overlong body fails its call; an overlong event ends the connection, like an
+//! overlong line.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,13 +30,13 @@ use super::transport::{Wire, too_long};
 type Error = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// An HTTP client that reads only so much.
+/// An HTTP client with limits on what it reads.
 #[derive(Clone)]
 pub(super) struct BoundedClient {
     client: Client,
     wire: Arc<Wire>,
     auth: Option<Arc<OAuth>>,
-    /// Cancelled once the server has answered the request for the stream that belongs to no call, or was given its time.
+    /// Cancelled once the server has answered the request for the standalone stream, or the wait timed out.
     stream_answered: CancellationToken,
 }
 
@@ -45,8 +45,8 @@ impl BoundedClient {
         Self { client, wire, auth, stream_answered: CancellationToken::new() }
     }
 
-    /// Waits until the server can ask something that belongs to no call: many send their questions that way, and drop
-    /// them while nobody listens.
+    /// Waits until the server can send requests that belong to no call: many send their questions that way, and drop
+    /// them while no one listens.
     async fn can_be_asked(&self, message: &ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         let may_ask = matches!(
@@ -60,7 +60,7 @@ impl BoundedClient {
         }
     }
 
-    /// Sends a request with the token that there is, and once more with another where that one is refused.
+    /// Sends a request with the current token, and retries once with another if the token is refused.
     async fn send(&self, make: &(dyn Fn() -> RequestBuilder + Send + Sync)) -> Result<Response, Error> {
         let Some(auth) = &self.auth else { return make().send().await.map_err(Error::Client) };
         let not_now = |reason: String| Error::UnexpectedServerResponse(Cow::Owned(reason));
@@ -68,7 +68,7 @@ impl BoundedClient {
         let mut token = match auth.token().await {
             Ok(token) => token,
             Err(NoToken::NotNow(reason)) => return Err(not_now(reason)),
-            // Without one, the server says what it wants.
+            // Without a token, the server's refusal says what it requires.
             Err(NoToken::SignIn(reason)) => {
                 lack = Some(reason);
                 None
@@ -82,7 +82,7 @@ impl BoundedClient {
         if response.status() == StatusCode::UNAUTHORIZED {
             let another = match &token {
                 Some(used) => auth.renew(used).await.map(Some),
-                // Somebody may have signed in since it was last looked up.
+                // Someone may have signed in since the last lookup.
                 None if lack.is_none() => auth.look_up().await,
                 None => Ok(None),
             };
@@ -120,7 +120,7 @@ impl BoundedClient {
         }
     }
 
-    /// The token that there is.
+    /// The current token.
     async fn bearer(&self, otherwise: Option<String>) -> Option<String> {
         match &self.auth {
             Some(auth) => auth.token().await.ok().flatten(),
@@ -128,7 +128,7 @@ impl BoundedClient {
         }
     }
 
-    /// The answer to a POST that went well.
+    /// Reads the answer to a successful POST.
     async fn answer(
         &self,
         response: Response,
@@ -142,7 +142,7 @@ impl BoundedClient {
             return Ok(StreamableHttpPostResponse::Sse(events.boxed(), session));
         }
         if !media_type.starts_with(JSON_MIME_TYPE) {
-            // Some servers acknowledge with an empty answer of no type.
+            // Some servers acknowledge with an empty body without a content type.
             let is_acknowledged = !wants_reply && response.content_length() == Some(0);
             return if is_acknowledged {
                 Ok(StreamableHttpPostResponse::Accepted)
@@ -164,7 +164,7 @@ impl BoundedClient {
     }
 }
 
-/// The trace that a message says it belongs to, as headers too: whatever stands between us and the server reads those.
+/// The trace context of a message as headers too, which intermediaries between us and the server read.
 fn trace(message: &ClientJsonRpcMessage) -> impl Iterator<Item = (&'static str, HeaderValue)> {
     let meta = match message {
         JsonRpcMessage::Request(request) => Some(request.request.get_meta()),
@@ -260,7 +260,7 @@ impl StreamableHttpClient for BoundedClient {
     }
 }
 
-/// What a status other than success means: the error that its body holds, or the status itself.
+/// Converts an unsuccessful status to the error in its body, or to the status itself.
 async fn refusal(
     response: Response,
     retry_after: Option<String>,
@@ -286,7 +286,7 @@ fn media_type(response: &Response) -> String {
     value.trim().to_ascii_lowercase()
 }
 
-/// The whole body; `None` where it is longer than `limit` bytes.
+/// Reads the whole body; `None` if it is longer than `limit` bytes.
 async fn body(mut response: Response, limit: usize) -> Result<Option<Vec<u8>>, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Error::Client)? {
@@ -298,8 +298,8 @@ async fn body(mut response: Response, limit: usize) -> Result<Option<Vec<u8>>, E
     Ok(Some(body))
 }
 
-/// The bytes of a stream of events. One that is too long ends the connection; until it has ended, nothing more comes, so
-/// that nobody asks for the same event again.
+/// The bytes of an event stream. An overlong event ends the connection; until it has ended, nothing more is returned,
+/// so that the same event is not requested again.
 fn bounded_events(response: Response, wire: Arc<Wire>) -> impl Stream<Item = reqwest::Result<bytes::Bytes>> + Send {
     let start = (response.bytes_stream().boxed(), EventSize::default(), wire);
     stream::unfold(start, |(mut chunks, mut size, wire)| async move {
@@ -316,7 +316,7 @@ fn bounded_events(response: Response, wire: Arc<Wire>) -> impl Stream<Item = req
     })
 }
 
-/// The size of the event that is being read.
+/// The size of the event being read.
 #[derive(Default)]
 struct EventSize {
     event: usize,

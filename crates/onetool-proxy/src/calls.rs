@@ -1,8 +1,8 @@
-//! The calls that are under way on one connection: where their progress goes, and whom a server may ask on their behalf.
+//! The active calls of one connection: where their progress goes, and which client a server may ask on their behalf.
 //!
-//! A call carries its [`CallLink`] in the request itself; the connection notes it down at the moment the request is
-//! written, so that nothing the server says about a call can come too early. The notes are weak: a call that ended, in
-//! whatever way, is no longer there.
+//! A call carries its [`CallLink`] in the request itself; the connection registers it at the moment the request is
+//! written, so that no message about a call can arrive too early. The references are weak: a call that ended, in
+//! whatever way, is no longer found.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use onetool_sdk::{CallContext, ClientBridge, Progress};
 use parking_lot::Mutex;
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
 
-/// Beyond this many notes, those of ended calls are swept out.
+/// Number of entries beyond which those of ended calls are removed.
 const SWEEP_AT: usize = 64;
 
-/// What a connection must know of a call.
+/// What a connection must know about a call.
 pub(super) struct CallLink {
     ctx: CallContext,
     heard: Mutex<Heard>,
-    /// How many questions to the client are open. While one is, it is not the server that is slow.
+    /// Number of open questions to the client. While there is one, the server is not considered slow.
     questions: AtomicUsize,
     delivery: Mutex<Delivery>,
     asks: Asks,
@@ -38,16 +38,16 @@ pub(super) enum Asks {
 enum Delivery {
     /// It waits for its turn.
     Waiting,
-    /// It was written, or begun to be, after this many bytes of others. Whether it was read is not known.
+    /// It was written, at least in part, at this byte offset. Whether it was read is unknown.
     HandedOver { start: u64 },
-    /// It was written, and the server ended without having read it.
+    /// It was written, and the server ended without reading it.
     Unread,
 }
 
 struct Heard {
     at: Instant,
     done: f64,
-    /// What was told last in words.
+    /// The last progress message.
     said: String,
 }
 
@@ -62,12 +62,12 @@ impl CallLink {
         Arc::new(Self { ctx: ctx.clone(), heard, questions: AtomicUsize::new(0), delivery, asks })
     }
 
-    /// The request begins a try.
+    /// Called before each attempt to send the request.
     pub(super) fn begin(&self) {
         *self.delivery.lock() = Delivery::Waiting;
     }
 
-    /// The request is about to be written, after this many bytes of others.
+    /// Called before the request is written at this byte offset.
     pub(super) fn hand_over(&self, start: u64) {
         *self.delivery.lock() = Delivery::HandedOver { start };
     }
@@ -77,7 +77,7 @@ impl CallLink {
         matches!(*self.delivery.lock(), Delivery::HandedOver { .. })
     }
 
-    /// What was written from this byte on was never read.
+    /// Bytes from this offset on were never read.
     fn never_read_from(&self, first: u64) {
         let mut delivery = self.delivery.lock();
         if matches!(*delivery, Delivery::HandedOver { start } if start >= first) {
@@ -95,7 +95,7 @@ impl CallLink {
         self.questions.load(Ordering::Acquire) > 0
     }
 
-    /// A sign of life, with what the server says of how far it is; passed on where that is new.
+    /// Records a sign of life with a progress message, which is forwarded if it is new.
     pub(super) fn tell(&self, message: &str) {
         let done = {
             let mut heard = self.heard.lock();
@@ -110,7 +110,7 @@ impl CallLink {
         self.ctx.progress.report(Progress { done, total: None, message: Some(message.to_owned()) });
     }
 
-    /// Passes progress on. It must grow; what does not is still a sign of life.
+    /// Forwards progress. It must grow; progress that does not is still a sign of life.
     fn report(&self, progress: ProgressNotificationParam) {
         {
             let mut heard = self.heard.lock();
@@ -128,12 +128,12 @@ impl CallLink {
     }
 }
 
-/// Why a server's question has nobody to answer it.
+/// Why a server's question cannot be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NobodyToAsk {
-    /// No call is under way, or none of them has a client that can be asked.
+    /// No call is active, or none of them has a client that can be asked.
     NoClient,
-    /// Several callers have calls under way, and the question does not say which it is for.
+    /// Several callers have active calls, and the question does not say which one it is for.
     Ambiguous,
 }
 
@@ -146,7 +146,7 @@ impl NobodyToAsk {
     }
 }
 
-/// A client to ask, and the calls on whose behalf. While it lives, those calls have a question open.
+/// A client to ask, and the calls concerned. While this exists, those calls have an open question.
 pub(super) struct Question {
     pub(super) client: Arc<dyn ClientBridge>,
     links: Vec<Arc<CallLink>>,
@@ -176,7 +176,7 @@ struct Notes {
     by_request: HashMap<RequestId, Weak<CallLink>>,
 }
 
-/// All calls under way on one connection.
+/// All active calls of one connection.
 #[derive(Default)]
 pub(super) struct CallsUnderWay {
     notes: Mutex<Notes>,
@@ -195,13 +195,13 @@ impl CallsUnderWay {
         }
     }
 
-    /// Whether a call of a tool waits for the reply to this request.
+    /// Whether a tool call waits for the reply to this request.
     pub(super) fn awaits_tool_result(&self, id: &RequestId) -> bool {
         let notes = self.notes.lock();
         notes.by_request.get(id).and_then(Weak::upgrade).is_some_and(|link| link.asks == Asks::ToolResult)
     }
 
-    /// The server is gone, and what was written from this byte on was never read.
+    /// The server is gone; bytes from this offset on were never read.
     pub(super) fn never_read_from(&self, first: u64) {
         for link in self.notes.lock().by_request.values().filter_map(Weak::upgrade) {
             link.never_read_from(first);
@@ -215,8 +215,8 @@ impl CallsUnderWay {
         }
     }
 
-    /// The client to ask for a question that came with the reply to `request`, or, where the transport does not tell,
-    /// for any call under way. A question is never put to a client that may be somebody else's.
+    /// The client for a question that came with the reply to `request`, or, if the transport does not say, for any
+    /// active call. A question is never put to a client that may belong to another caller.
     pub(super) fn question_for(&self, request: Option<&RequestId>) -> Result<Question, NobodyToAsk> {
         let notes = self.notes.lock();
         let links: Vec<Arc<CallLink>> = match request {

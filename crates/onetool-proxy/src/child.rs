@@ -1,8 +1,8 @@
-//! A child process as a transport: a message a line on standard input and output, talk on standard error, and an end that
-//! leaves nobody behind.
+//! A child process as a transport: one message per line on standard input and output, logs on standard error, and a
+//! shutdown that leaves no process behind.
 //!
-//! **Invariant:** a request that nobody has read is known as such when the process is gone, so that it can be sent anew; one
-//! that may have been read never is.
+//! **Invariant:** when the process is gone, a request that was never read is known as such, so that it can be sent
+//! again; a request that may have been read never is.
 
 use std::future::Future;
 use std::io;
@@ -28,13 +28,13 @@ use super::transport::{Gate, SERVER_LOG_TARGET, Wire};
 use onetool_process::{Watched, unread};
 
 const READ_BYTES: usize = 32 * 1024;
-/// Room for a line that is kept for the next one.
+/// Maximum line buffer capacity that is kept for the next line.
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// A child process with its streams.
 pub(super) struct ChildTransport {
     reader: BufReader<ChildStdout>,
-    /// What has come of the next line.
+    /// What has arrived of the next line.
     line: Vec<u8>,
     writer: Arc<Writer>,
     child: Option<Box<dyn ChildWrapper>>,
@@ -48,7 +48,7 @@ pub(super) struct ChildTransport {
 /// Standard input of the process.
 struct Writer {
     stdin: Mutex<Option<ChildStdin>>,
-    /// Bytes of the lines that were written.
+    /// Total bytes of the lines written.
     written: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl ChildTransport {
         })
     }
 
-    /// Waits for a whole line, which is then in `line`; `false` at the end. Safe to drop: what has come stays.
+    /// Waits for a complete line, which is then in `line`; `false` at the end. Cancel-safe: partial input is kept.
     async fn next_line(&mut self) -> bool {
         loop {
             let buffer = match self.reader.fill_buf().await {
@@ -88,7 +88,7 @@ impl ChildTransport {
             let end = memchr::memchr(b'\n', buffer);
             let taken = end.map_or(buffer.len(), |end| end + 1);
             if self.line.len() + taken > self.wire.max_message {
-                // What can't be read whole must not be read at all.
+                // A line that is too long must not be read in part.
                 self.wire.too_long();
                 return false;
             }
@@ -108,7 +108,7 @@ impl ChildTransport {
         }
     }
 
-    /// After the server closed its output: finds out why, while it can still be found out.
+    /// Determines why the server closed its output, while that is still possible.
     async fn inquire(&mut self) {
         if let Some(child) = &mut self.child
             && let Ok(Ok(status)) = tokio::time::timeout(limits::LAST_WORDS, child.wait()).await
@@ -119,7 +119,7 @@ impl ChildTransport {
         if let Some(mut talk) = self.talk.take()
             && tokio::time::timeout(limits::LAST_WORDS, &mut talk).await.is_err()
         {
-            // Something that the server started still holds its standard error.
+            // A process that the server started still holds its standard error.
             self.talk = Some(talk);
         }
     }
@@ -128,14 +128,14 @@ impl ChildTransport {
     async fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         if !self.has_ended {
-            // The end of its input asks a server to leave, then a signal does. One that closed its output has left.
+            // Closing its input asks a server to exit, then a signal does. One that closed its output has exited.
             if tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await.is_err() {
                 #[cfg(unix)]
                 let _ = child.signal(rustix::process::Signal::TERM.as_raw());
                 let _ = tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await;
             }
         }
-        // Also when the leader left by itself: what it started may still be there. No such group is not a failure.
+        // Also if the leader exited by itself: its children may still run. A missing group is not an error.
         let _ = child.start_kill();
         let _ = tokio::time::timeout(limits::REAP, child.wait()).await;
     }
@@ -168,7 +168,7 @@ impl Transport<RoleClient> for ChildTransport {
             let line = messages::write(&item)?;
             writer.write(&line, link.map(|LinkExtension(link)| link)).await
         });
-        // A pipe has room nearly always: written here, a request does not wait for a task of its own.
+        // A pipe nearly always has room: writing here saves a task per request.
         match (&mut writing).now_or_never() {
             Some(written) => Either::Left(std::future::ready(written)),
             None => Either::Right(writing),
@@ -191,7 +191,7 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // A writer that is stuck on a full pipe holds the lock that closing needs: then the kill comes first.
+        // A writer stuck on a full pipe holds the lock that closing needs: then the kill comes first.
         let closing = async { self.writer.stdin.lock().await.take() };
         let _ = tokio::time::timeout(limits::EXIT_GRACE, closing).await;
         self.end().await;
@@ -211,7 +211,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Of a process that is gone: tells the calls whose requests are still in the pipe that nobody has read them.
+    /// After the process has ended: marks the calls whose requests are still in the pipe as unread.
     fn find_unread(&self, wire: &Wire) {
         let Ok(stdin) = self.stdin.try_lock() else { return };
         if let Some(left) = stdin.as_ref().and_then(unread) {
@@ -219,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// Of a process that is gone: whether nobody else reads what is written to it. An empty line means nothing to those who do.
+    /// After the process has ended: whether no other process reads its input. Such a reader ignores the empty line.
     async fn is_deserted(&self) -> bool {
         let mut stdin = self.stdin.lock().await;
         match stdin.as_mut() {
@@ -229,10 +229,10 @@ impl Writer {
     }
 }
 
-/// Notices the end of a process whose output does not end with it, because something that it started still holds it.
+/// Notices the end of a process whose output stays open because a process that it started still holds it.
 async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
     exited(process).await;
-    // As a rule its output ends too, and says more.
+    // Usually its output ends too, and gives a better reason.
     tokio::time::sleep(limits::LAST_WORDS).await;
     if wire.closed.is_cancelled() {
         return;
@@ -244,7 +244,7 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
     }
 }
 
-/// Waits until a process of ours has ended. Where the system can't tell, for ever.
+/// Waits until a child process has ended; forever if the system cannot report it.
 #[cfg_attr(
     target_os = "linux",
     expect(deprecated, reason = "the handle owns its descriptor; the other way to register it is unsafe code")
@@ -262,7 +262,7 @@ async fn exited(process: u32) {
     std::future::pending::<()>().await;
 }
 
-/// Reads standard error to its end, whatever comes, so that the child never waits for us. Some of it is logged.
+/// Reads standard error to its end, whatever it contains, so that the child never blocks on it. Some of it is logged.
 async fn drain(mut stderr: ChildStderr, wire: Arc<Wire>) {
     let mut gate = Gate::new(limits::STDERR_LINES, limits::STDERR_WINDOW);
     let mut chunk = vec![0_u8; 8 * 1024];

@@ -1,4 +1,4 @@
-//! One connection to a server: made, asked, ended.
+//! One connection to a server: opening it, sending requests, closing it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,13 +29,13 @@ pub(super) enum Failure {
     Cancelled,
     /// No answer within this time.
     Timeout(Duration),
-    /// The connection ended. Whether the server had read the request is not known.
+    /// The connection ended. Whether the server had read the request is unknown.
     Closed(String),
-    /// The request was lost on its way: the server never had it.
+    /// The request was lost in transit: the server never received it.
     NotSent(String),
-    /// The request was sent, and what came back is not an answer.
+    /// The request was sent, but the response is not a valid answer.
     Unusable(String),
-    /// The server wants somebody to sign in, or more rights. It did nothing else.
+    /// The server requires a sign-in, or more scopes. It did nothing else.
     Unauthorized,
     /// The server answered with an error.
     Rejected(ErrorData),
@@ -61,13 +61,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Of a service that has answered.
+    /// Wraps a service that has completed the handshake.
     pub(super) fn new(service: RunningService<RoleClient, Handler>, wire: Arc<Wire>) -> Self {
         Self { peer: service.peer().clone(), service: Mutex::new(Some(service)), wire }
     }
 }
 
-/// What went wrong beneath a transport, without the names of the types in between.
+/// The cause of a transport error, without the names of the types in between.
 pub(super) fn transport_error(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => with_sources(error),
@@ -82,7 +82,7 @@ fn is_unauthorized(error: &DynamicTransportError) -> bool {
     )
 }
 
-/// Whether a request that failed so cannot have reached its server.
+/// Whether a request that failed with this error cannot have reached its server.
 fn never_arrived(error: &DynamicTransportError) -> bool {
     let error = error.error.as_ref();
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
@@ -92,7 +92,7 @@ fn never_arrived(error: &DynamicTransportError) -> bool {
         None => {}
     }
     match error.downcast_ref::<std::io::Error>() {
-        // A line of which the end was not written is not a message.
+        // A line that was not written completely is not a message.
         Some(error) if error.kind() != std::io::ErrorKind::Other => true,
         Some(error) => {
             let beneath = error.get_ref().and_then(|beneath| beneath.downcast_ref::<reqwest::Error>());
@@ -102,7 +102,7 @@ fn never_arrived(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// An error and what lies beneath it, where that says more.
+/// An error with its sources, where they add information.
 pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -117,7 +117,7 @@ pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A request on its way. Dropped without an answer, it tells the server that nobody waits any more.
+/// A request in flight. Dropping it without an answer sends the server a cancellation.
 struct Pending {
     handle: Option<RequestHandle<RoleClient>>,
 }
@@ -135,11 +135,11 @@ impl Drop for Pending {
     }
 }
 
-/// How long an answer is waited for, and who waits.
+/// How long to wait for an answer, and on whose behalf.
 pub(super) enum Waiting<'a> {
-    /// A call: ends with its context; progress postpones the timeout.
+    /// A call: ends with its context; progress extends the timeout.
     Call { ctx: &'a CallContext, link: &'a Arc<CallLink>, timeout: Duration },
-    /// We ourselves.
+    /// One of our own requests.
     Ours { timeout: Duration },
 }
 
@@ -166,7 +166,7 @@ impl Connection {
             request.extensions_mut().insert(LinkExtension(Arc::clone(link)));
         }
         let started = Instant::now();
-        // Handing over may wait too: for a place in the queue of a connection that is stuck.
+        // Sending may wait too, for a place in the queue of a stuck connection.
         let hand_over = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let mut pending = Pending { handle: None };
         let answer = async {
@@ -200,12 +200,12 @@ impl Connection {
         })
     }
 
-    /// A request did not get through: nobody else is to try.
+    /// Closes the connection after a request did not get through, so that no other request tries it.
     pub(super) fn abandon(&self) {
         self.wire.closed.cancel();
     }
 
-    /// The same, with the result as JSON: for what is not called often.
+    /// Like [`Self::request`], with the result as JSON: for infrequent requests.
     pub(super) async fn request_json(&self, request: ClientRequest, waiting: Waiting<'_>) -> Result<Json, Failure> {
         let result = self.request(request, waiting).await?;
         serde_json::to_value(result).map_err(|error| Failure::Unusable(error.to_string()))
@@ -218,7 +218,7 @@ impl Connection {
         matches!(answer, Ok(_) | Err(Failure::Rejected(_)))
     }
 
-    /// Everything that the server offers.
+    /// Lists everything that the server offers.
     pub(super) async fn list(&self, timeout: Duration) -> Result<Listing, Failure> {
         let mut listing = Listing::default();
         if let Some(info) = self.peer_info() {
@@ -236,7 +236,7 @@ impl Connection {
         Ok(listing)
     }
 
-    /// All pages of one list.
+    /// Lists all pages of one kind.
     pub(super) async fn list_items<'a>(
         &self,
         kind: ListKind,
@@ -246,7 +246,7 @@ impl Connection {
         let mut cursor: Option<String> = None;
         for page in 0..limits::LIST_PAGES {
             let answer = match self.request_json(kind.request(cursor.take()), waiting(page)).await {
-                // A server that does not know the method has none of them.
+                // A server that does not know the method has no such items.
                 Err(Failure::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
                 answer => answer?,
             };
@@ -260,12 +260,12 @@ impl Connection {
         Ok(items)
     }
 
-    /// Asks a server of the newer era for news.
+    /// Subscribes to notifications of a server of the newer era.
     pub(super) async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, ServiceError> {
         self.peer.listen(filter).await
     }
 
-    /// Ends the connection and, where it is a child, the process.
+    /// Closes the connection and, if it is a child, ends the process.
     pub(super) async fn close(&self) {
         let service = self.service.lock().await.take();
         if let Some(mut service) = service {
@@ -274,7 +274,7 @@ impl Connection {
     }
 }
 
-/// Waits until an answer is no longer worth waiting for.
+/// Waits until the answer is no longer worth waiting for.
 async fn give_up(waiting: &Waiting<'_>, started: Instant) -> Failure {
     match waiting {
         Waiting::Ours { timeout } => {
@@ -301,7 +301,7 @@ async fn give_up(waiting: &Waiting<'_>, started: Instant) -> Failure {
     }
 }
 
-/// Lists that come in pages.
+/// Lists that are paged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListKind {
     Tools,
@@ -321,7 +321,7 @@ impl ListKind {
     }
 
     fn request(self, cursor: Option<String>) -> ClientRequest {
-        // The first page goes without parameters: some servers mind an empty cursor.
+        // The first page is requested without parameters: some servers reject an empty cursor.
         let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() }),

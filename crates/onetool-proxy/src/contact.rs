@@ -1,5 +1,5 @@
-//! What is remembered of the last contact with a server: its era, and whether it hung. Small, so it can be written
-//! whenever it changes; derived, so whatever is wrong with it, it is as if it were not there.
+//! What is remembered about the last contact with a server: its era, and whether it hung. Small, so it is written
+//! whenever it changes; derived, so an invalid record is treated as missing.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,16 +18,16 @@ pub(super) struct Contact {
     fingerprint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     era: Option<Era>,
-    /// When the era was found, in seconds since 1970.
+    /// When the era was determined, in seconds since 1970.
     #[serde(default)]
     era_since: u64,
-    /// Why it was given up, where that took long.
+    /// Why the last attempt was abandoned, if it took long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) hung: Option<String>,
 }
 
 impl Contact {
-    /// The era that it had, unless that was long ago: servers learn.
+    /// The remembered era, unless it is too old: servers are upgraded.
     pub(super) fn era(&self) -> Option<Era> {
         let age = Duration::from_secs(now().saturating_sub(self.era_since));
         self.era.filter(|_| age <= limits::ERA_KEPT)
@@ -45,7 +45,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Where it is kept. All methods block.
+/// Where the contact is kept. All methods block.
 #[derive(Clone)]
 pub(super) struct ContactMemory {
     documents: Arc<dyn Documents>,

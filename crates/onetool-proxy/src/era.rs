@@ -1,9 +1,9 @@
-//! The two eras of the protocol, and how a server's is found.
+//! The two eras of the protocol, and how a server's era is detected.
 //!
 //! Servers of the older era begin with `initialize`; those of the newer one (2026-07-28) answer `server/discover` and
-//! have no handshake. What a server does with the other era's request is anybody's guess: any error, silence, or the end
+//! have no handshake. How a server reacts to the other era's request is unpredictable: any error, silence, or the end
 //! of its process. So one is sent first, and the other as soon as the first is refused or takes too long; the first
-//! answer decides. The era is remembered (`contact`), so that the next start asks the right way at once.
+//! answer decides. The era is remembered (`contact`), so that the next start sends the right request first.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,7 +21,7 @@ use rmcp::{ClientLifecycleMode, RoleClient};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-/// How a server is spoken to.
+/// The protocol era of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
@@ -39,7 +39,7 @@ impl Era {
         }
     }
 
-    /// The request that begins it.
+    /// The request that opens a connection.
     pub(super) fn opener(self) -> &'static str {
         match self {
             Self::Legacy => "initialize",
@@ -70,12 +70,12 @@ impl Era {
         JsonRpcMessage::request(request, self.id())
     }
 
-    /// Some servers answer with the number as text.
+    /// Some servers return the numeric id as text.
     fn is_meant_by(self, id: &RequestId) -> bool {
         self.id() == *id || self.id().to_string() == id.to_string()
     }
 
-    /// Apart from the ids that the library counts up from zero.
+    /// Distinct from the ids that the library counts up from zero.
     fn id(self) -> RequestId {
         RequestId::Number(match self {
             Self::Legacy => 2_000_000_001,
@@ -84,10 +84,10 @@ impl Era {
     }
 }
 
-/// What the configuration says of a server's era.
+/// The configured era of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EraChoice {
-    /// Found out, and remembered.
+    /// Detected, and remembered.
     #[default]
     Auto,
     Legacy,
@@ -105,13 +105,13 @@ pub(super) struct Plan {
     pub(super) patience: Duration,
 }
 
-/// What a server answered.
+/// A server's answer.
 pub(super) struct Found {
     pub(super) era: Era,
     pub(super) answer: ServerResult,
 }
 
-/// Why none was found.
+/// Why no era was found.
 pub(super) enum NotFound<E> {
     /// Every request that was sent was refused.
     Refused(Vec<(Era, ErrorData)>),
@@ -120,7 +120,7 @@ pub(super) enum NotFound<E> {
     Transport(E),
 }
 
-/// Asks a server on one connection, in one way and then the other.
+/// Asks a server on one connection, first in one era and then in the other.
 pub(super) async fn find<T: Transport<RoleClient>>(
     transport: &mut T,
     plan: Plan,
@@ -180,7 +180,7 @@ pub(super) async fn find<T: Transport<RoleClient>>(
     }
 }
 
-/// An answer that says what it should; otherwise why it is of no use.
+/// Checks that an answer is valid for its era; otherwise says why it is not.
 fn usable(era: Era, answer: ServerResult) -> Result<ServerResult, ErrorData> {
     match (era, answer) {
         (Era::Legacy, answer @ ServerResult::InitializeResult(_)) => Ok(answer),
@@ -202,7 +202,7 @@ fn usable(era: Era, answer: ServerResult) -> Result<ServerResult, ErrorData> {
     }
 }
 
-/// An answer to `server/discover` that leaves out what matters little.
+/// Parses an answer to `server/discover` that omits unimportant fields.
 fn lenient(answer: ServerResult) -> Option<DiscoverResult> {
     let mut json = serde_json::to_value(answer).ok()?;
     json.get("supportedVersions")?.as_array()?;
@@ -218,7 +218,7 @@ fn lenient(answer: ServerResult) -> Option<DiscoverResult> {
     serde_json::from_value(json).ok()
 }
 
-/// A transport whose server has been asked already: the library's own first request gets the answer that is there.
+/// A transport whose server has already been asked: the library's own first request gets the existing answer.
 pub(super) struct Primed<T> {
     inner: T,
     answer: Option<ServerResult>,
@@ -256,7 +256,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Primed<T> {
     }
 }
 
-/// How much a server says that it can do: every capability, and every part of one.
+/// Counts the declared capabilities of a server: every capability, and every part of one.
 pub(super) fn capability_count(capabilities: &ServerCapabilities) -> usize {
     fn count(json: &Json) -> usize {
         match json {

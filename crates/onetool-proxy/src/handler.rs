@@ -1,7 +1,7 @@
-//! Our answers to what a server asks of its client.
+//! Answers to requests that a server makes of its client.
 //!
-//! Questions for a user or a model are passed to the client of the call on whose behalf they come; where there is none,
-//! or it is not clear which, they are refused with the reason. Nothing else is offered.
+//! Questions for a user or a model are forwarded to the client of the call that they belong to; if there is none, or it
+//! is ambiguous, they are refused with the reason. Nothing else is offered.
 
 #![expect(deprecated, reason = "sampling is on its way out of the protocol, but servers use it")]
 
@@ -66,7 +66,7 @@ impl Handler {
     }
 }
 
-/// Puts a question to the client.
+/// Forwards a question to the client.
 pub(super) async fn ask(question: &Question, subject: Subject, params: Json) -> Result<Json, ToolError> {
     let answer = async {
         match subject {
@@ -79,7 +79,7 @@ pub(super) async fn ask(question: &Question, subject: Subject, params: Json) -> 
         .unwrap_or_else(|_| Err(ToolError::unavailable("the client did not answer in time")))
 }
 
-/// The call whose reply stream a request came with, where the transport tells.
+/// The call whose reply stream a request arrived on, if the transport says so.
 fn origin(context: &RequestContext<RoleClient>) -> Option<&RequestId> {
     match context.extensions.get::<InboundStreamOrigin>() {
         Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
@@ -121,7 +121,7 @@ impl ClientHandler for Handler {
         self.pass_on(Subject::Elicitation, &request, &context).await
     }
 
-    /// Questions in a form that the protocol's types do not know also come here.
+    /// Questions in a form unknown to the protocol's types arrive here too.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

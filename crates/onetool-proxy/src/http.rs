@@ -1,4 +1,4 @@
-//! Servers reached over HTTP. One client for all of them, built when the first is needed.
+//! Servers reached over HTTP. All of them share one client, built on first use.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::transport::Wire;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
-/// Below the 5 s after which common servers close idle connections: one that closes just then would cost a call.
+/// Below the 5 s after which common servers close idle connections: a close at that moment would fail a call.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const REDIRECTS: usize = 3;
 
@@ -26,12 +26,12 @@ const REDIRECTS: usize = 3;
 #[derive(Default)]
 pub(super) struct HttpClient {
     client: OnceCell<reqwest::Client>,
-    /// For authorization servers: follows nobody anywhere.
+    /// For authorization servers: follows no redirects.
     plain: OnceCell<reqwest::Client>,
 }
 
 impl HttpClient {
-    /// The client itself. Reading the system's certificates takes a while, so it happens off the async threads.
+    /// The client. Loading the system's certificates takes a while, so it happens off the async threads.
     pub(super) async fn client(&self) -> Result<reqwest::Client, String> {
         self.client.get_or_try_init(|| made(Policy::custom(follow))).await.cloned()
     }
@@ -53,7 +53,7 @@ impl HttpClient {
         Ok(StreamableHttpClientTransport::with_client(client, config))
     }
 
-    /// An endpoint of the older kind as a transport.
+    /// An endpoint of the older kind (server-sent events) as a transport.
     pub(super) async fn older(&self, endpoint: &Endpoint<'_>) -> Result<SseTransport, String> {
         let url = checked_url(endpoint.url)?;
         let headers: HeaderMap = checked_headers(endpoint.headers)?.into_iter().collect();
@@ -61,7 +61,7 @@ impl HttpClient {
     }
 }
 
-/// Where a server is, and what is known of the connection that is made to it.
+/// The address of a server, and the context of the connection to it.
 pub(super) struct Endpoint<'a> {
     pub(super) url: &'a str,
     pub(super) headers: &'a BTreeMap<String, String>,
@@ -86,7 +86,7 @@ fn build(redirects: Policy) -> reqwest::Result<reqwest::Client> {
         .build()
 }
 
-/// Only to the same origin, and only where the request is repeated as it was: headers may hold secrets.
+/// Follows redirects only to the same origin and with the same method: headers may contain secrets.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_method = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let same_origin = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
@@ -101,7 +101,7 @@ fn checked_url(url: &str) -> Result<Url, String> {
     }
 }
 
-/// Names and values as HTTP allows them; values are marked as secret.
+/// Checks names and values against the rules of HTTP; values are marked as sensitive.
 fn checked_headers(headers: &BTreeMap<String, String>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     headers
         .iter()

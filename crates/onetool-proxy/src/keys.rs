@@ -1,5 +1,5 @@
-//! The section `servers`, and what it means. A server that cannot be read as it was meant is left out: started with half
-//! of its configuration it could do what nobody wanted.
+//! The `servers` section of the configuration. A server with an invalid configuration is left out: started with half of
+//! its configuration, it could do something that no one wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::settings::{
 
 choices!(PinMode { "flag" => Flag, "strict" => Strict, "off" => Off });
 
-/// How a server is reached, as it is written.
+/// How a server is reached, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerType {
     Stdio,
@@ -74,7 +74,7 @@ keys! {
     }
 }
 
-/// What becomes of text that is JSON.
+/// What happens to text that is JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonText {
     Auto,
@@ -228,7 +228,7 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
     } else {
         Enabled::No { reason: "switched off in the configuration".to_owned() }
     };
-    // Of one that is switched off nothing else matters.
+    // For a disabled server, nothing else matters.
     let mut leave_out = |reason: String| {
         if enabled == Enabled::Yes {
             reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
@@ -269,7 +269,7 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
     }
 }
 
-/// The secrets that are handed to a server, each once.
+/// The secrets passed to a server, without duplicates.
 fn secrets(keys: &ServerKeys, reader: &Reader) -> Vec<String> {
     let auth = &keys.auth;
     let texts = [&keys.url, &keys.command, &keys.cwd, &auth.client_id, &auth.client_secret, &auth.client_metadata_url];

@@ -1,13 +1,14 @@
 //! Any MCP server as a pack.
 //!
 //! Each configured server is a pack named after it, each of its tools a function. Connections are made and kept in the
-//! background, one task a server; nothing that a server does, or fails to do, reaches beyond its own calls.
+//! background, one task per server; whatever a server does, or fails to do, affects only its own calls.
 //!
-//! Reading order: `settings` (what is configured), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server` and
-//! `phase` (one server's life), `opening` and `era` (how a connection begins), `connection`, `transport` and the transports `child`, `http` and `sse` (one connection's life), `listing`, `pins` and `pack` (from what a
-//! server says to what a model sees), `requests`, `questions`, `tasks` and `result` (one call).
+//! Reading order: `settings` (the configuration), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server` and
+//! `phase` (one server's life), `opening` and `era` (how a connection begins), `connection`, `transport` and the
+//! transports `child`, `http` and `sse` (one connection's life), `listing`, `pins` and `pack` (from what a server says
+//! to what a model sees), `requests`, `questions`, `tasks` and `result` (one call).
 //!
-//! **Invariant:** what a server says of itself and its tools reaches a model only through `text::clean` and the pins.
+//! **Invariant:** what a server says about itself and its tools reaches models only through `text::clean` and the pins.
 
 mod bounded;
 mod calls;

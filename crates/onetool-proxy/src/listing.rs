@@ -1,8 +1,8 @@
-//! What a server offers, and its copy on disk.
+//! What a server offers, and a copy of it on disk.
 //!
-//! A listing is read leniently: one malformed tool costs that tool, not the server. It is kept as the server sent it
-//! (pins are taken from that); cleaning happens when a pack is made of it. The copy lets discovery work before and
-//! without a connection. It is derived data: whatever is wrong with it, it is as if it were not there.
+//! A listing is parsed leniently: a malformed tool is dropped without affecting the rest. It is kept as the server sent
+//! it (pins are taken from that); cleaning happens when a pack is built from it. The copy makes discovery work before
+//! and without a connection. It is derived data: an invalid copy is treated as missing.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct RemoteTool {
     pub(super) input_schema: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output_schema: Option<Json>,
-    /// As its annotations say. Hints: they decide only whether a call may be made again.
+    /// From its annotations. Hints: they only decide whether a call may be retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_read_only: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -33,10 +33,10 @@ pub(super) struct RemoteTool {
 }
 
 impl RemoteTool {
-    /// Reads one entry of `tools/list`. `None` where there is no usable name.
+    /// Parses one entry of `tools/list`. `None` if it has no usable name.
     pub(super) fn read(entry: &Json) -> Option<Self> {
         let name = entry.get("name").and_then(Json::as_str)?;
-        // No tool may pass for the instructions of its server.
+        // No tool may pose as the instructions of its server.
         if name.is_empty() || name == CHANGED_INSTRUCTIONS || name.chars().count() > limits::NAME_CHARS {
             return None;
         }
@@ -55,19 +55,19 @@ impl RemoteTool {
         })
     }
 
-    /// What a pin holds: changes whenever something that a model reads, or must obey, changes.
+    /// The hash to pin: changes whenever something changes that a model reads or must follow.
     pub(super) fn hash(&self) -> String {
         let content = json!([self.name, self.title, self.description, self.input_schema, self.output_schema]);
         blake3::hash(canonical(&content).to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// Whether the result is wrapped as `{"result": …}` only because structured content had to be an object.
+    /// Whether the result is wrapped as `{"result": …}` only because structured content must be an object.
     pub(super) fn wraps_result(&self) -> bool {
         let Some(schema) = &self.output_schema else { return false };
         if let Some(wraps) = schema.get("x-fastmcp-wrap-result").and_then(Json::as_bool) {
             return wraps;
         }
-        // The reference SDK does the same without saying so: one property, named and titled by rule.
+        // The reference SDK does the same without declaring it: one property, named and titled by convention.
         let properties = schema.get("properties").and_then(Json::as_object);
         properties.is_some_and(|properties| {
             properties.len() == 1
@@ -80,7 +80,7 @@ fn fits(schema: &Json) -> bool {
     serde_json::to_vec(schema).is_ok_and(|bytes| bytes.len() <= limits::SCHEMA_BYTES)
 }
 
-/// The same value with the keys of every object in order: a server may send them in any.
+/// Sorts the keys of every object: a server may send them in any order.
 pub(super) fn canonical(json: &Json) -> Json {
     match json {
         Json::Array(items) => Json::Array(items.iter().map(canonical).collect()),
@@ -97,7 +97,7 @@ pub(super) fn canonical(json: &Json) -> Json {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Listing {
     pub(super) tools: Vec<RemoteTool>,
-    /// Who the server says it is.
+    /// The name that the server gives itself.
     #[serde(default)]
     pub(super) title: String,
     #[serde(default)]
@@ -109,7 +109,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// The hash of what the server tells of itself.
+    /// The hash of the server's instructions.
     pub(super) fn instructions_hash(&self) -> String {
         blake3::hash(self.instructions.as_bytes()).to_hex().to_string()
     }

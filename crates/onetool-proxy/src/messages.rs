@@ -1,8 +1,8 @@
-//! Messages to a server and from it.
+//! Reads and writes messages of a server connection.
 //!
-//! Calls of tools are nearly all there is, so they are written straight, and their replies read so; whatever else there is
-//! takes the general way, which costs several times as much. Text that is not quite JSON is repaired. A reply that can't be
-//! read is an error of its own call, which need not wait any longer; other rubbish is passed over.
+//! Nearly all messages are tool calls, so these and their replies are serialized directly; everything else takes the
+//! generic path, which costs several times as much. Text that is almost JSON is repaired. An invalid reply is an error
+//! of its own call, which then stops waiting; other invalid input is ignored.
 
 use onetool_sdk::{holds_at_most, nests_at_most, repaired_json};
 use rmcp::model::{
@@ -17,7 +17,7 @@ use super::settings::limits;
 use super::text::clean;
 use super::transport::Wire;
 
-/// A call of a tool, as it is written.
+/// A tool call in its serialized form.
 #[derive(Serialize)]
 struct ToolCall<'a> {
     jsonrpc: JsonRpcVersion2_0,
@@ -34,7 +34,7 @@ struct ToolCallParams<'a> {
     rest: &'a CallToolRequestParams,
 }
 
-/// The line for a message, with its end.
+/// Serializes a message as a line, including the line break.
 pub(super) fn write(message: &ClientJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     let mut line = match message {
         JsonRpcMessage::Request(JsonRpcRequest {
@@ -58,19 +58,19 @@ struct ToolReply {
     result: CallToolResult,
 }
 
-/// What tells a reply from anything else. The rest is skipped, however deep it is.
+/// The fields that distinguish a reply from other messages. The rest is skipped, however deep.
 #[derive(Deserialize)]
 struct Head {
     id: Option<RequestId>,
     method: Option<IgnoredAny>,
 }
 
-/// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
+/// A message may contain one value per this many bytes of the maximum message size: values take more memory than text.
 const BYTES_PER_VALUE: usize = 32;
 /// The same for lists and objects.
 const BYTES_PER_CONTAINER: usize = 256;
 
-/// The message in a line or an event; `None` where there is none.
+/// Parses the message in a line or an event; `None` if there is none.
 pub(super) fn read(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
     onetool_process::heavy_if_large(bytes.len(), || read_here(bytes, wire))
 }
@@ -98,7 +98,7 @@ fn read_here(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
     read_any(bytes)
 }
 
-/// The same where it is not known what is awaited.
+/// Parses a message without knowing which replies are awaited.
 pub(super) fn read_any(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
     let error = match serde_json::from_slice(bytes) {
         Ok(message) => return Some(message),
@@ -111,7 +111,7 @@ pub(super) fn read_any(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
     unreadable(text.as_bytes(), &format!("the server's answer can't be read: {error}"))
 }
 
-/// What cannot be read is an error of its own call, if it is an answer.
+/// If invalid input is a reply, converts it to an error of its call.
 fn unreadable(bytes: &[u8], reason: &str) -> Option<ServerJsonRpcMessage> {
     match serde_json::from_slice::<Head>(bytes) {
         Ok(Head { id: Some(id), method: None }) => {

@@ -1,4 +1,4 @@
-//! How a connection is made: the server is started or reached, its era found, hands are shaken.
+//! How a connection is made: starting or reaching the server, detecting its era, the handshake.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -42,7 +42,7 @@ impl Stage {
     }
 }
 
-/// What a connection is made from.
+/// The inputs for opening a connection.
 pub(super) struct Opening<'a> {
     pub(super) settings: &'a ServerSettings,
     pub(super) redactor: &'a Redactor,
@@ -50,15 +50,15 @@ pub(super) struct Opening<'a> {
     pub(super) search_path: &'a SearchPath,
     pub(super) http: &'a HttpClient,
     pub(super) auth: Option<&'a Arc<OAuth>>,
-    /// The era that the server had the last time.
+    /// The era that the server had last time.
     pub(super) remembered: Mutex<Option<Era>>,
     pub(super) stage: &'a Stage,
     pub(super) news: News,
-    /// What the attempt under way has heard, for the case that it must be given up.
+    /// The wire of the current attempt, in case it must be abandoned.
     pub(super) heard: Mutex<Option<Arc<Wire>>>,
 }
 
-/// A connection, and the era that it is of.
+/// A connection and its era.
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) era: Era,
@@ -67,9 +67,9 @@ pub(super) struct Opened {
 /// Why a connection could not be made.
 enum OpenError {
     Failed(String),
-    /// The connection ended before the server answered. It may mind being asked in the wrong way.
+    /// The connection ended before the server answered. The first request may have been of the wrong era.
     Closed(String),
-    /// The server wants to know who we are.
+    /// The server requires authentication.
     Unauthorized(String),
 }
 
@@ -82,7 +82,7 @@ impl OpenError {
 }
 
 impl Opening<'_> {
-    /// Starts or reaches the server and shakes hands. Does not look at the clock.
+    /// Starts or reaches the server and performs the handshake. Has no timeout of its own.
     pub(super) async fn open(&self) -> Result<Opened, String> {
         let opened = match &self.settings.kind {
             ServerKind::Stdio { .. } => self.open_child().await,
@@ -91,7 +91,7 @@ impl Opening<'_> {
         opened.map_err(OpenError::reason)
     }
 
-    /// Why an attempt that took too long did, as far as the server said.
+    /// Explains why an attempt took too long, as far as the server said.
     pub(super) fn given_up(&self, after: Duration) -> String {
         let waiting = self.stage.what().map(|what| format!(" (no {what})")).unwrap_or_default();
         let reason = format!("it was not ready within {} s{waiting}", after.as_secs_f64());
@@ -125,7 +125,7 @@ impl Opening<'_> {
     async fn open_child(&self) -> Result<Opened, OpenError> {
         let plan = self.plan();
         let outcome = self.start_child(plan).await;
-        // Some servers end when the first thing they hear is not what they expect.
+        // Some servers exit when the first request is not the expected one.
         match outcome {
             Err(OpenError::Closed(_)) if plan.may_fall_back && self.remembered().is_none() => {
                 let alone = Plan { first: plan.first.other(), may_fall_back: false, ..plan };
@@ -140,7 +140,7 @@ impl Opening<'_> {
             return Err(OpenError::Failed("it is not a program".to_owned()));
         };
         let wire = self.new_wire();
-        // A relative path is meant from where the server runs.
+        // A relative path is relative to the server's working directory.
         let program_path = match cwd {
             Some(cwd) if program.contains('/') => cwd.join(program),
             _ => PathBuf::from(program),
@@ -154,7 +154,7 @@ impl Opening<'_> {
             args: args.iter().map(OsStr::new).collect(),
             folder: cwd.as_deref(),
             environment: env,
-            // A server is somebody else's program: what it is to have beyond the common, the configuration says.
+            // A server is a third-party program: variables beyond the common ones must be configured.
             inherit_prefixes: &[],
             search_path: self.search_path,
         });
@@ -170,7 +170,7 @@ impl Opening<'_> {
         let plan = self.plan();
         let outcome = if plan.may_fall_back { self.either(plan).await } else { self.reach(plan.first).await };
         let outcome = match outcome {
-            // Known to have only one side, or found so just now: the other may offer more.
+            // The era was not remembered, so the other one may offer more.
             Ok(opened) if plan.may_fall_back && self.remembered().is_none() => Ok(self.richer(opened, plan).await),
             outcome => outcome,
         };
@@ -178,7 +178,7 @@ impl Opening<'_> {
             Err(OpenError::Failed(reason) | OpenError::Closed(reason))
                 if plan.first == Era::Legacy || plan.may_fall_back =>
             {
-                // Whatever it was: a server that opens a stream and names an address is one of the older kind.
+                // Whatever the failure: a server that opens a stream and names an address is of the older kind.
                 let ServerKind::Http { url, headers } = &self.settings.kind else {
                     return Err(OpenError::Failed(reason));
                 };
@@ -198,7 +198,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Asks in one era, and in the other when that fails or takes long; whichever answers first.
+    /// Tries one era, and the other when that fails or takes long; the first answer wins.
     async fn either(&self, plan: Plan) -> Result<Opened, OpenError> {
         let first = Box::pin(self.reach(plan.first));
         let other = Box::pin(self.reach(plan.first.other()));
@@ -211,7 +211,7 @@ impl Opening<'_> {
                 }
                 outcome => outcome,
             },
-            // Over HTTP a request that nobody waits for any more costs nothing: it is asked again beside the other.
+            // Over HTTP, an abandoned request costs nothing: it is sent again alongside the other.
             Err(_) => first_success(other, Box::pin(self.reach(plan.first))).await,
         }
     }
@@ -228,7 +228,7 @@ impl Opening<'_> {
         Ok(Opened { connection, era })
     }
 
-    /// Of a server that answered in one era: the same, or the other one where that offers more.
+    /// Tries the other era of a server too, and returns the connection that offers more.
     async fn richer(&self, opened: Opened, plan: Plan) -> Opened {
         let Ok(Ok(other)) = tokio::time::timeout(plan.patience, self.reach(opened.era.other())).await else {
             return opened;
@@ -321,19 +321,19 @@ impl Opening<'_> {
     }
 }
 
-/// Why neither era worked. As a rule it is the same.
+/// Why neither era worked. Usually both reasons are the same.
 fn both(first: Era, refused: String, reason: &str) -> String {
     if refused == reason {
         return refused;
     }
     match first {
-        // What is said to `initialize` is what most servers mean.
+        // The answer to `initialize` is what most servers mean.
         Era::Modern => format!("{reason} (server/discover: {refused})"),
         Era::Legacy => format!("{refused} (server/discover: {reason})"),
     }
 }
 
-/// The first of two that succeeds; where both fail, why the one given first did.
+/// Returns the first success of two; if both fail, the error of the first argument.
 async fn first_success<T>(
     one: impl Future<Output = Result<T, OpenError>> + Unpin,
     two: impl Future<Output = Result<T, OpenError>> + Unpin,

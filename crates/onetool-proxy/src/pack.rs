@@ -1,4 +1,4 @@
-//! A listing as a pack: Python names, signatures, cleaned descriptions, and for every function the way to its call.
+//! A listing as a pack: Python names, signatures, cleaned descriptions, and for every function the route of its calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::result::Reading;
 use super::settings::{PinMode, ServerSettings, limits};
 use super::text::{clean, clean_json};
 
-/// What a function of a pack stands for.
+/// What a function of a pack refers to.
 #[derive(Debug, Clone)]
 pub(super) enum Route {
     /// A tool of the server.
@@ -37,29 +37,29 @@ pub(super) enum Route {
 /// How to call a tool.
 #[derive(Debug)]
 pub(super) struct ToolRoute {
-    /// The name that the server knows.
+    /// The name in the server's listing.
     pub(super) original: String,
-    /// Python names of parameters whose own names are not identifiers, and those own names.
+    /// Maps Python names of parameters to original names that are not identifiers.
     pub(super) renamed: HashMap<String, String>,
     pub(super) reading: Reading,
     /// Set when the server has refused a call that is not a task.
     pub(super) is_task: AtomicBool,
 }
 
-/// What the instructions of a server are called among its tools that changed.
+/// The name of a server's instructions in the list of changed tools.
 pub(super) const CHANGED_INSTRUCTIONS: &str = "its instructions";
 
-/// A pack, how to call its functions, and what pins say of them.
+/// A pack, how to call its functions, and which tools changed since they were pinned.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) pack: Arc<Pack>,
     pub(super) routes: HashMap<String, Route>,
-    /// Tools that changed since they were pinned, by their own names.
+    /// Tools that changed since they were pinned, by their original names.
     pub(super) changed: Vec<String>,
     pub(super) tool_count: usize,
 }
 
-/// Which tools of a server are wanted.
+/// Which tools of a server are offered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     include: Option<GlobSet>,
@@ -84,7 +84,7 @@ impl Filter {
     }
 }
 
-/// Everything that a pack is made of.
+/// The inputs for building a pack.
 pub(super) struct Ingredients<'a> {
     pub(super) settings: &'a ServerSettings,
     pub(super) pack_name: &'a str,
@@ -154,7 +154,7 @@ impl Ingredients<'_> {
         }
     }
 
-    /// Why a tool must not be called.
+    /// Why a tool must not be called, if it must not.
     fn block(&self, name: &str, changed: bool) -> Option<String> {
         if self.settings.pin != PinMode::Strict {
             return None;
@@ -163,14 +163,14 @@ impl Ingredients<'_> {
         match self.pins {
             Err(error) => Some(error.to_string()),
             Ok(_) if changed => Some(format!("its description or schema changed since it was accepted; {accept}")),
-            // Not pinned: a cached listing whose pins are gone, or pins that could not be written.
+            // Not pinned: a cached listing whose pins are missing, or pins that could not be written.
             Ok(pins) if !pins.contains_key(name) => Some(format!("it has not been accepted yet; {accept}")),
             Ok(_) => None,
         }
     }
 }
 
-/// A Python name for every tool. A tool whose own name is one keeps it; of the others that want the same name, the
+/// A Python name for every tool. A tool whose own name is valid keeps it; of the others that map to the same name, the
 /// first by its own name gets it and the next get `_2`, `_3` and so on, in whatever order the server lists them.
 fn function_names(tools: &[&RemoteTool]) -> Vec<String> {
     let mut taken: HashSet<String> =
@@ -243,8 +243,8 @@ fn unwrapped(schema: &Json) -> Json {
     inner
 }
 
-/// The signature, and Python names of parameters whose own names are not identifiers. Those parameters are not listed
-/// by name: they go through `**kwargs`, under their own names or the Python ones.
+/// Returns the signature, and Python names for parameters whose own names are not identifiers. Those parameters are not
+/// listed by name: they are passed through `**kwargs`, under their own names or the Python ones.
 fn signature(schema: &Json, tool: &RemoteTool) -> (Signature, HashMap<String, String>) {
     let flat = flattened(schema);
     let mut signature = Signature::from_json_schema(&flat);
@@ -295,7 +295,7 @@ fn signature(schema: &Json, tool: &RemoteTool) -> (Signature, HashMap<String, St
     (Signature { parameters, returns }, renamed)
 }
 
-/// A schema whose properties stand at its top, also where the server composed it of parts.
+/// A schema with its properties at the top level, even if the server composed it of parts.
 fn flattened(schema: &Json) -> Json {
     if schema.get("properties").is_some() {
         return schema.clone();
@@ -369,7 +369,7 @@ fn keywords(name: &str, description: Option<&str>) -> Parameter {
     }
 }
 
-/// Functions for what a server offers beside tools.
+/// Functions for what a server offers besides tools.
 fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
     let text = |name: &str, description: &str| json!({"type": "object", "properties": {name: {"type": "string", "description": description}}, "required": [name]});
     let nothing = || json!({"type": "object", "properties": {}});

@@ -1,7 +1,7 @@
-//! How a server stands, and how calls wait for it.
+//! The state of a server, and how calls wait for it.
 //!
-//! A call uses the connection where there is one, and waits for the outcome of the next attempt where there is none. After
-//! an attempt that hung it does not wait: it fails at once, with the reason and the time of the next attempt.
+//! A call uses an existing connection, and otherwise waits for the outcome of the next attempt. After an attempt that
+//! hung it does not wait: it fails immediately, with the reason and the time of the next attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use super::connection::Connection;
 use super::server::Server;
 use super::settings::limits;
 
-/// How a server stands. `attempt` numbers the attempts to connect.
+/// The state of a server. `attempt` numbers the attempts to connect.
 #[derive(Clone)]
 pub(super) enum Phase {
-    /// With what went wrong before it.
+    /// `after` is the previous failure.
     Connecting {
         attempt: u64,
         since: Instant,
@@ -37,13 +37,13 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// Why a server is not there.
+/// Why a server is not connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) reason: String,
-    /// Whether finding out took long: calls do not wait for the next attempt.
+    /// Whether the attempt took long to fail: calls do not wait for the next one.
     pub(super) hung: bool,
-    /// When the next attempt is due, where that is known.
+    /// When the next attempt is due, if known.
     pub(super) next: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ impl Phase {
 /// How a connection ended.
 pub(super) enum End {
     Closed(String),
-    /// It does not answer any more.
+    /// It no longer answers.
     Silent(String),
 }
 
@@ -88,8 +88,8 @@ pub(super) fn doubled(pause: Duration, times: u32) -> Duration {
 }
 
 impl Server {
-    /// The connection, made now if there is none, within the server's timeout and the call's deadline. After an attempt
-    /// that hung, not before the next one is due.
+    /// Returns the connection, opening it if there is none, within the server's timeout and the call's deadline. After
+    /// an attempt that hung, fails until the next one is due.
     pub(super) async fn connection(&self, ctx: &CallContext) -> Result<Arc<Connection>, ToolError> {
         let mut phases = self.phase.subscribe();
         let mut half_open = None;
@@ -132,7 +132,7 @@ impl Server {
                 }
             }
         };
-        // The attempt has its own clock, which began later, and knows better why it took long.
+        // The attempt has its own timeout, which started later, and gives a better reason.
         let attempt = self.settings.timeout + limits::OUTCOME_GRACE;
         let mut patience = ctx.remaining().map_or(attempt, |left| left.min(attempt));
         if half_open.is_some() {
@@ -181,7 +181,7 @@ impl Server {
         let mut phases = self.phase.subscribe();
         let attempt = phases.borrow().settled_attempt();
         if matches!(self.phase(), Phase::Connecting { after: Some(Trouble { hung: true, .. }), .. }) {
-            // A call would not wait for this.
+            // [`Self::connection`] would not wait for this attempt.
             let patience = ctx.remaining().map_or(self.settings.timeout, |left| left.min(self.settings.timeout));
             let outcome = phases.wait_for(|phase| phase.settled_attempt() > attempt);
             let _ = tokio::time::timeout(patience, outcome).await;
@@ -189,7 +189,7 @@ impl Server {
         self.connection(ctx).await
     }
 
-    /// Ends the connection, if there is one, and makes a new one now.
+    /// Closes the connection, if there is one, and opens a new one now.
     pub(super) async fn reconnect(&self) -> Result<(), ToolError> {
         if let Phase::Disabled { reason } = self.phase() {
             return Err(ToolError::unavailable(format!("the server '{}' is disabled: {reason}", self.settings.name)));

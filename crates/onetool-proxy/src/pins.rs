@@ -1,11 +1,11 @@
-//! What every tool looked like when it was first seen, or last accepted.
+//! A record of every tool as it was first seen, or last accepted.
 //!
-//! Trust is bound to content, not to a name: a server that changes a tool's description or schema later is found out.
-//! A pin file that can't be read proves nothing, so nothing is pinned anew from it: it is reported, and it blocks
-//! where pins are strict, until somebody repairs or removes it.
+//! Trust is bound to content, not to a name: a server that later changes a tool's description or schema is detected. An
+//! unreadable pin file proves nothing, so nothing is pinned anew from it: it is reported, and blocks tools in strict
+//! mode, until someone repairs or removes it.
 //!
-//! Beside the hashes, the text of what was accepted is kept, for people who look at what has changed. It proves nothing
-//! and may be lost without harm.
+//! Besides the hashes, the accepted text is kept, to show people what has changed. It proves nothing and may be lost
+//! without harm.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use super::settings::{file_name, limits};
 
 const PIN_VERSION: u32 = 1;
 
-/// The name under which a server's own instructions are pinned. No tool can have it.
+/// The key of a server's own instructions among its pins. No tool can have this name.
 pub(super) const INSTRUCTIONS: &str = "";
 
-/// Hashes by tool, of one server.
+/// The hashes of one server, by tool.
 pub(super) type ServerPins = BTreeMap<String, String>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ struct PinFile {
     servers: BTreeMap<String, ServerPins>,
 }
 
-/// What was accepted of one server, by tool.
+/// The accepted texts of one server, by tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Texts {
     version: u32,
@@ -41,7 +41,7 @@ struct Texts {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Text {
-    /// Of what this is the text.
+    /// The hash that this text belongs to.
     hash: String,
     text: String,
 }
@@ -66,7 +66,7 @@ impl From<StateError> for PinError {
     }
 }
 
-/// How often a change is tried again that others were quicker than.
+/// Attempts at a change that conflicts with others.
 const ATTEMPTS: usize = 100;
 
 /// The pins of all servers, in one document. All methods block.
@@ -79,12 +79,12 @@ impl Pins {
         Self { documents }
     }
 
-    /// The pins of one server as they are on disk.
+    /// The stored pins of one server.
     pub(super) fn of(&self, server: &str) -> Result<ServerPins, PinError> {
         Ok(self.read()?.servers.remove(server).unwrap_or_default())
     }
 
-    /// Pins what was not seen before, and answers with all pins of the server. What is pinned stays as it is.
+    /// Pins new tools, and returns all pins of the server. Existing pins stay as they are.
     pub(super) fn pin_new(&self, server: &str, listing: &Listing) -> Result<ServerPins, PinError> {
         let pins = self.update(server, |pins| {
             for (name, hash) in hashes(listing) {
@@ -95,7 +95,7 @@ impl Pins {
         Ok(pins)
     }
 
-    /// Pins what is seen now, for all tools or for one.
+    /// Pins the current content, of all tools or of one.
     pub(super) fn accept(&self, server: &str, listing: &Listing, only: Option<&str>) -> Result<ServerPins, PinError> {
         let pins = self.update(server, |pins| {
             for (name, hash) in hashes(listing) {
@@ -108,17 +108,16 @@ impl Pins {
         Ok(pins)
     }
 
-    /// What a tool looked like when it was accepted, where that is known. The name of the server's instructions is
-    /// [`INSTRUCTIONS`].
+    /// The texts of the accepted tools, as far as known. The key of the server's instructions is [`INSTRUCTIONS`].
     pub(super) fn accepted_texts(&self, server: &str) -> BTreeMap<String, String> {
         let Ok(pins) = self.of(server) else { return BTreeMap::new() };
         let texts = self.texts(server).tools.into_iter();
-        // A text of something else than what is pinned would show a change that nobody made.
+        // A text that does not belong to the pin would show a change that no one made.
         let is_pinned = |name: &String, text: &Text| pins.get(name) == Some(&text.hash);
         texts.filter(|(name, text)| is_pinned(name, text)).map(|(name, text)| (name, text.text)).collect()
     }
 
-    /// Keeps the texts of what is pinned and offered now.
+    /// Stores the texts of tools that are pinned as they are offered now.
     fn keep_texts(&self, server: &str, listing: &Listing, pins: &ServerPins) {
         let known = self.texts(server);
         let mut texts = Texts { version: PIN_VERSION, tools: known.tools.clone() };
@@ -201,7 +200,7 @@ fn text_key(server: &str) -> Result<Key, PinError> {
     Ok(file_name(server).parse::<Key>()?)
 }
 
-/// What is offered now under a name of [`hashes`], for people.
+/// The current text for a name of [`hashes`], for display.
 pub(super) fn text_of(listing: &Listing, name: &str) -> String {
     if name == INSTRUCTIONS {
         return shortened(&listing.instructions);
@@ -210,7 +209,7 @@ pub(super) fn text_of(listing: &Listing, name: &str) -> String {
     tool.map(|tool| shortened(&described(tool))).unwrap_or_default()
 }
 
-/// Everything that the hash of a tool covers, in lines.
+/// Everything that the hash of a tool covers, as lines.
 fn described(tool: &RemoteTool) -> String {
     let mut parts = Vec::new();
     if let Some(title) = &tool.title {
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(pins.accepted_texts("s"), BTreeMap::from([("t".to_owned(), text("one"))]));
         pins.accept("s", &listing("two"), None).unwrap();
         assert_eq!(pins.accepted_texts("s"), BTreeMap::from([("t".to_owned(), text("two"))]));
-        // Pins of a time when no texts were kept: there is one as soon as the tool is seen as it was pinned.
+        // Pins from before texts were kept: the text is added as soon as the tool is seen as it was pinned.
         std::fs::remove_dir_all(folder.path().join("pinned")).unwrap();
         assert_eq!(pins.accepted_texts("s"), BTreeMap::new());
         pins.pin_new("s", &listing("three")).unwrap();

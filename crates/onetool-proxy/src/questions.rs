@@ -1,6 +1,6 @@
-//! What a server of the newer era wants to know before it answers: it says so in its result, and the request is sent
-//! again with the answers. Servers of the older era may do the same for addresses that the user must open first, with an
-//! error.
+//! Questions that a server of the newer era asks before it answers: they are part of its result, and the request is
+//! sent again with the answers. Servers of the older era may do the same with an error, for addresses that the user
+//! must open first.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::handler::{Subject, ask};
 use super::requests::Request;
 use super::settings::limits;
 
-/// The error by which a server of the older era says that an address must be opened first.
+/// The error code with which a server of the older era requires that an address is opened first.
 const URL_ELICITATION_REQUIRED: i32 = -32042;
 
-/// What goes with a request that is sent again.
+/// The additional parameters of a request that is sent again.
 #[derive(Default, Clone)]
 pub(super) struct Inputs {
     pub(super) responses: Option<InputResponses>,
@@ -27,7 +27,7 @@ pub(super) struct Inputs {
 }
 
 impl Request<'_> {
-    /// Sends a request, answers what the server wants to know first, and sends it again with the answers.
+    /// Sends a request, answers the server's questions, and sends it again with the answers.
     pub(super) async fn send_with_answers(
         &self,
         make: &(dyn Fn(&Inputs) -> ClientRequest + Send + Sync),
@@ -56,7 +56,7 @@ impl Request<'_> {
         Ok(Inputs { responses: Some(responses), state: wanted.request_state })
     }
 
-    /// Answers what a server wants to know before it answers the call itself.
+    /// Answers the questions that a server asks before it answers the call itself.
     pub(super) async fn answers(
         &self,
         requests: InputRequests,
@@ -95,7 +95,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether a call that failed may be made again, because the user has opened what the server wants opened first.
+    /// Whether a failed call may be retried because the user has opened the addresses that the server requires.
     pub(super) async fn has_opened(&self, error: &ErrorData, link: &Arc<CallLink>) -> bool {
         let wanted = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Json::as_array);
         let Some(wanted) = wanted.filter(|wanted| error.code.0 == URL_ELICITATION_REQUIRED && !wanted.is_empty())

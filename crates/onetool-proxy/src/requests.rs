@@ -1,4 +1,4 @@
-//! What the functions of a pack do: one request to the server each, its result as a value.
+//! Implements the functions of a pack: each sends one request to the server and converts its result to a value.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +20,10 @@ use super::settings::limits;
 use super::tasks;
 use super::text::clean_json;
 
-/// What HTTP calls a resource that is not there.
+/// The HTTP status of a missing resource.
 const NOT_FOUND: u16 = 404;
 
-/// Makes a request, as often as it is sent.
+/// Builds a request, each time it is sent.
 type RequestMaker<'a> = dyn Fn() -> ClientRequest + Send + Sync + 'a;
 
 /// Why a request was not answered.
@@ -35,7 +35,7 @@ pub(super) enum Attempt {
 /// One call to one server.
 pub(super) struct Request<'a> {
     pub(super) server: &'a Server,
-    /// As the caller knows it, for messages.
+    /// The name that the caller uses, for messages.
     pub(super) function: &'a str,
     pub(super) ctx: &'a CallContext,
 }
@@ -100,7 +100,7 @@ impl Request<'_> {
     }
 
     pub(super) async fn prompt(&self, mut arguments: Arguments) -> Result<Value, ToolError> {
-        // Given by position, the prompt's name leaves `name` to the prompt's own arguments.
+        // A prompt's name given by position leaves the keyword `name` to the prompt's own arguments.
         let positional = std::mem::take(&mut arguments.positional);
         let mut arguments = named(self.function, arguments)?;
         let name = match positional.as_slice() {
@@ -109,7 +109,7 @@ impl Request<'_> {
             _ => return Err(ToolError::arguments(format!("{} needs the prompt's name as text", self.function))),
         };
         let mut params = GetPromptRequestParams::new(name);
-        // Arguments of prompts are texts.
+        // Prompt arguments are strings.
         let arguments = arguments.into_iter().map(|(name, value)| match value {
             Json::String(_) => (name, value),
             other => (name, Json::String(other.to_string())),
@@ -136,7 +136,7 @@ impl Request<'_> {
         self.send_with_answers(&request).await
     }
 
-    /// What may stand for an argument. A server that completes nothing has no values.
+    /// Completes an argument. A server without completions returns no values.
     async fn complete(&self, params: Json) -> Result<Json, ToolError> {
         let nothing = || json!({"completion": {"values": []}});
         let connection = self.server.connection(self.ctx).await?;
@@ -198,8 +198,8 @@ impl Request<'_> {
         serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))
     }
 
-    /// Sends a request and waits for its result. One that never reached the server, because it was gone already, is sent
-    /// once more when the server is back; any other may have had its effect.
+    /// Sends a request and waits for its result. A request that never reached the server, because it was already gone,
+    /// is sent once more when the server is back; any other may have had its effect.
     pub(super) async fn send(
         &self,
         request: &RequestMaker<'_>,
@@ -294,7 +294,7 @@ fn named(function: &str, arguments: Arguments) -> Result<Map<String, Json>, Tool
     Ok(arguments.to_json())
 }
 
-/// Gives parameters whose names Python can't spell their own names back.
+/// Restores the original names of parameters that are not Python identifiers.
 fn renamed(route: &ToolRoute, arguments: Map<String, Json>) -> Map<String, Json> {
     if route.renamed.is_empty() {
         return arguments;

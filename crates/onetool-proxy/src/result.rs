@@ -1,9 +1,10 @@
-//! What a server answers, as a value.
+//! Converts a server's answers to values.
 //!
-//! Structured content comes first where there is any; it stands for the text beside it, which says the same. One text
-//! that is a JSON object or array is that value, unless the configuration says otherwise. Other text is text: one block or several, joined by newlines, so that a tool's result has the same type however many
-//! blocks it takes. Whatever is not text is kept as a part, also inside structured content; text and parts together
-//! make a list, and so do structured content and parts that it does not hold itself.
+//! Structured content takes precedence; the text beside it says the same and is dropped. A single text that is a JSON
+//! object or array becomes that value, unless the configuration says otherwise. Other text stays text: one block or
+//! several, joined by newlines, so that a tool's result has the same type however many blocks it takes. Content that is
+//! not text is kept as a part, also inside structured content; text and parts together make a list, and so do
+//! structured content and parts that it does not contain itself.
 
 use std::collections::HashSet;
 
@@ -16,22 +17,22 @@ use serde_json::Value as Json;
 use super::settings::limits;
 use super::text::clean;
 
-/// The value of a tool's result, or the exception that it stands for.
+/// Converts a tool's result to a value, or to the exception it represents.
 pub(super) fn tool_value(result: CallToolResult, reading: Reading) -> Result<Value, ToolError> {
     let blocks = result.content.into_iter().map(block_value).collect();
     answer(blocks, result.structured_content, Failed(result.is_error.unwrap_or(false)), reading)
 }
 
-/// How results of a tool are read.
+/// How a tool's results are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// Structured content is an object around the result proper.
+    /// Structured content is an object that wraps the actual result.
     pub(super) wraps_result: bool,
-    /// Text that is JSON is the value that it stands for.
+    /// Text that is JSON is parsed.
     pub(super) json: bool,
 }
 
-/// The same of a result that does not follow the protocol to the letter, e.g. one with blocks of an unknown kind.
+/// Converts a result that does not strictly follow the protocol, e.g. one with blocks of an unknown kind.
 pub(super) fn loose_tool_value(result: &Json, reading: Reading) -> Result<Value, ToolError> {
     let failed = Failed(result.get("isError").and_then(Json::as_bool).unwrap_or(false));
     let blocks = result.get("content").and_then(Json::as_array);
@@ -43,7 +44,7 @@ pub(super) fn loose_tool_value(result: &Json, reading: Reading) -> Result<Value,
     answer(blocks, structured, failed, reading)
 }
 
-/// Whether the server says that the tool failed.
+/// Whether the server reports that the tool failed.
 struct Failed(bool);
 
 fn answer(
@@ -72,7 +73,7 @@ fn answer(
 /// Blocks that are not text.
 const KINDS: &[&str] = &["image", "audio", "resource", "resource_link"];
 
-/// The blocks that stand somewhere in `json`, each read once: a server may send many of them, and much around them.
+/// Collects the blocks anywhere in `json` in one pass: a server may send many of them, and much around them.
 fn blocks_within(json: &Json, found: &mut HashSet<String>) {
     match json {
         Json::Array(items) => items.iter().for_each(|item| blocks_within(item, found)),
@@ -84,7 +85,7 @@ fn blocks_within(json: &Json, found: &mut HashSet<String>) {
     }
 }
 
-/// JSON as a value, with image blocks as what they are.
+/// Converts JSON to a value, with image blocks as image parts.
 fn with_images(json: Json) -> Value {
     match json {
         Json::Array(items) => Value::List(items.into_iter().map(with_images).collect()),
@@ -127,7 +128,7 @@ fn gathered(mut blocks: Vec<Value>, json: bool) -> Value {
     Value::List(blocks)
 }
 
-/// Text that is one JSON object or array as that value, other text as it is.
+/// Parses text that is one JSON object or array; returns other text unchanged.
 fn parsed(text: String) -> Value {
     let trimmed = text.trim();
     let is_json_like =
@@ -150,7 +151,7 @@ fn raised(blocks: &[Value], structured: Option<Json>) -> ToolError {
     ToolError::raised("RuntimeError", clean(&texts.join("\n"), limits::ERROR_CHARS))
 }
 
-/// One content block, as prompts and tools use them.
+/// Converts one content block, as used by prompts and tools.
 pub(super) fn block_value(block: ContentBlock) -> Value {
     match block {
         ContentBlock::Text(text) => Value::Str(text.text),
@@ -173,7 +174,7 @@ pub(super) fn loose_block_value(block: Json) -> Value {
     }
 }
 
-/// What `resources/read` answers: text as text, images as parts, other data as bytes.
+/// Converts the answer to `resources/read`: text as text, images as parts, other data as bytes.
 pub(super) fn resource_value(result: &Json) -> Value {
     let contents = result.get("contents").and_then(Json::as_array);
     let mut values: Vec<Value> = contents.into_iter().flatten().map(resource_content).collect();
@@ -199,7 +200,7 @@ fn resource_content(content: &Json) -> Value {
     }
 }
 
-/// What `prompts/get` answers: a list of messages with role and content.
+/// Converts the answer to `prompts/get`: a list of messages with role and content.
 pub(super) fn prompt_value(result: &Json) -> Value {
     let messages = result.get("messages").and_then(Json::as_array).into_iter().flatten().map(|message| {
         let role = message.get("role").and_then(Json::as_str).unwrap_or("user");

@@ -1,9 +1,9 @@
 //! One upstream server: its state, and the task that keeps it connected.
 //!
-//! The task owns the connection. Calls only look at the phase: they use the connection where there is one, and wait for
-//! the next outcome where there is none. After an attempt that hung they do not wait: the circuit is open, they fail at
-//! once with the reason and the time of the next attempt, which the task makes by itself. Whatever happens here concerns
-//! this server alone.
+//! The task owns the connection. Calls only look at the phase: they use an existing connection, and otherwise wait for
+//! the next outcome. After an attempt that hung they do not wait: the circuit is open, and they fail immediately with
+//! the reason and the time of the next attempt, which the task makes by itself. Whatever happens here affects only this
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -36,15 +36,15 @@ pub(super) struct Shared {
     pub(super) search_path: SearchPath,
     pub(super) http: Arc<HttpClient>,
     pub(super) credentials: onetool_state::State,
-    /// Whether this process lives long enough to wait for somebody who signs in.
+    /// Whether this process lives long enough to wait for a sign-in.
     pub(super) waits_for_sign_in: AtomicBool,
-    /// Changes that servers tell of.
+    /// Changes that servers announce.
     pub(super) changes: broadcast::Sender<SourceChange>,
-    /// Places for servers that start in the background.
+    /// Slots for servers that start in the background.
     pub(super) places: Arc<Semaphore>,
 }
 
-/// What is known of a server's tools.
+/// What is known about a server's tools.
 struct Shelf {
     listing: Option<Arc<Listing>>,
     pins: Result<ServerPins, PinError>,
@@ -58,23 +58,23 @@ pub(super) struct Server {
     filter: Filter,
     cache: ListingCache,
     memory: ContactMemory,
-    /// Read when it is first looked at.
+    /// Read on first access.
     contact: Mutex<Option<Contact>>,
     /// What an attempt to connect waits for.
     pub(super) stage: Stage,
     watched: Watched,
-    /// How to sign in to it, where that may be wanted.
+    /// The sign-in of the server, if it may require one.
     pub(super) oauth: Option<Arc<OAuth>>,
-    /// How often in a row it stood still while calls waited.
+    /// How often in a row it froze while calls waited.
     freezes: AtomicU32,
     pub(super) phase: watch::Sender<Phase>,
-    /// Filled from disk when it is first looked at.
+    /// Loaded from disk on first access.
     shelf: Mutex<Option<Shelf>>,
     /// A call wants a connection now.
     pub(super) demand: Notify,
-    /// The same, for the next attempt: it does not queue behind servers that nobody waits for.
+    /// The next attempt has a waiting call: it does not queue behind servers that no one waits for.
     pub(super) is_wanted: AtomicBool,
-    /// Somebody wants an attempt now, whatever happened before.
+    /// Requests an attempt now, whatever happened before.
     pub(super) insistence: Notify,
     /// A call found that the server may be gone.
     suspicion: Notify,
@@ -144,7 +144,7 @@ impl Server {
         matches!(*self.phase.borrow(), Phase::Disabled { .. })
     }
 
-    /// The pack as it is now, with the way to each call.
+    /// The current pack, with the route of each call.
     pub(super) fn published(&self) -> Arc<Published> {
         self.with_shelf(|shelf| shelf.published.clone())
     }
@@ -153,7 +153,7 @@ impl Server {
         self.with_shelf(|shelf| shelf.listing.clone())
     }
 
-    /// What is wrong with the pins, where they matter.
+    /// What is wrong with the pins, if they matter.
     pub(super) fn pin_error(&self) -> Option<PinError> {
         if self.settings.pin == PinMode::Off {
             return None;
@@ -161,7 +161,7 @@ impl Server {
         self.with_shelf(|shelf| shelf.pins.clone().err())
     }
 
-    /// Watches a resource from now on, over any number of connections.
+    /// Watches a resource from now on, across connections.
     pub(super) async fn watch_resource(&self, uri: &str, ctx: &CallContext) -> Result<(), ToolError> {
         let connection = self.connection(ctx).await?;
         let info = connection.peer_info();
@@ -182,7 +182,7 @@ impl Server {
         Ok(())
     }
 
-    /// One of those who watch a resource does not any more.
+    /// Removes one watcher of a resource.
     pub(super) async fn unwatch_resource(&self, uri: &str) {
         if self.watched.remove(uri)
             && let Phase::Connected { connection, .. } = self.phase()
@@ -192,12 +192,12 @@ impl Server {
         }
     }
 
-    /// A call was answered: the server does not stand still.
+    /// Records that a call was answered: the server is not frozen.
     pub(super) fn answered(&self) {
         self.freezes.store(0, Ordering::Relaxed);
     }
 
-    /// Whether it hung when it was last tried, in this process or in the one before.
+    /// Whether it hung on the last attempt, in this process or in the previous one.
     pub(super) fn is_hung(&self) -> bool {
         match &*self.phase.borrow() {
             Phase::Connecting { after: Some(trouble), .. } => trouble.hung,
@@ -213,7 +213,7 @@ impl Server {
         look(self.contact.lock().get_or_insert_with(|| self.memory.read()))
     }
 
-    /// Changes what is remembered of the server, on disk too where it differs.
+    /// Updates what is remembered about the server, and stores it if it differs.
     async fn remember(&self, change: impl FnOnce(&mut Contact)) {
         let (before, after) = self.with_contact(|contact| {
             let before = contact.clone();
@@ -229,7 +229,7 @@ impl Server {
         }
     }
 
-    /// A call found that the server may be gone: the task looks after it.
+    /// Reports that the server may be gone: the task checks it.
     pub(super) fn suspect(&self) {
         self.suspicion.notify_one();
     }
@@ -249,7 +249,7 @@ impl Server {
             self.enter(Phase::Connecting { attempt, since, after: after.take() });
             let outcome = tokio::select! {
                 () = stop.cancelled() => {
-                    // Whoever ended us may have lost patience with it.
+                    // The process may have been stopped because the server hung.
                     if since.elapsed() >= limits::HUNG_AFTER {
                         let reason = format!("it was not ready within {} s", since.elapsed().as_secs());
                         self.remember(|contact| contact.hung = Some(reason)).await;
@@ -276,7 +276,7 @@ impl Server {
                     self.enter(Phase::Disconnected { attempt, trouble: Trouble::new(reason.clone()) });
                     connection.close().await;
                     let freezes = if stood_still { self.freezes.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
-                    // What the transport found out at its very end says more.
+                    // The transport's own reason, found at its very end, says more.
                     (connection.wire.reason_or(&reason), freezes >= limits::FREEZES)
                 }
                 Err(reason) => {
@@ -303,7 +303,7 @@ impl Server {
                 (false, _) => doubled(limits::FIRST_PAUSE, failures - 1).min(self.settings.retry_max),
             };
             failures += 1;
-            // Trying again signs nobody in.
+            // Retrying does not help without a sign-in.
             let next = (!self.needs_sign_in()).then(|| Instant::now() + pause);
             let trouble = Trouble { reason, hung: hung && next.is_some(), next };
             after = Some(trouble.clone());
@@ -316,7 +316,7 @@ impl Server {
         self.enter(Phase::Ended);
     }
 
-    /// Waits before the next attempt. A call that wants the server now cuts it short, unless it hung.
+    /// Waits before the next attempt. A call that needs the server now cuts the wait short, unless the server hung.
     async fn pause(&self, pause: Duration, hung: bool, stop: &CancellationToken) -> std::ops::ControlFlow<()> {
         let gap = pause.min(limits::ATTEMPT_GAP);
         let wait = async {
@@ -334,7 +334,7 @@ impl Server {
         }
     }
 
-    /// Ends when somebody has signed in, here or in another process. Where nobody has to, never.
+    /// Returns when someone has signed in, here or in another process; never if no sign-in is required.
     async fn somebody_signed_in(&self) {
         let Some(oauth) = self.oauth.as_ref().filter(|oauth| oauth.needs_sign_in()) else {
             return std::future::pending().await;
@@ -355,7 +355,7 @@ impl Server {
         self.shared.waits_for_sign_in.load(Ordering::Relaxed)
     }
 
-    /// Finds out where to sign in, so that it can be told before anybody asks.
+    /// Finds out where to sign in, so that the address is known before anyone asks.
     pub(super) fn prepare_sign_in(&self) {
         if let Some(oauth) = self.oauth.clone().filter(|oauth| oauth.needs_sign_in())
             && self.waits_for_sign_in()
@@ -366,7 +366,7 @@ impl Server {
         }
     }
 
-    /// One attempt: start or reach the server, shake hands, learn its tools.
+    /// One attempt: start or reach the server, perform the handshake, list its tools.
     async fn connect(&self) -> Result<Connection, String> {
         let place = if self.is_wanted.swap(false, Ordering::AcqRel) {
             None
@@ -394,7 +394,7 @@ impl Server {
                 let Opened { connection, era } = match opening.open().await {
                     Ok(opened) => opened,
                     Err(reason) => {
-                        // It may have become another: the next attempt asks anew.
+                        // The server may have been replaced: the next attempt detects the era again.
                         self.remember(|contact| contact.set_era(None)).await;
                         return Err(reason);
                     }
@@ -410,7 +410,7 @@ impl Server {
                         .await;
                         return Ok(connection);
                     }
-                    // One that was slow to start was asked in both ways, and may end because of the other one.
+                    // A slow starter was asked in both eras, and may exit because of the wrong one.
                     Err(_) if connection.wire.closed.is_cancelled() && opening.remembered().is_none() => {
                         connection.close().await;
                         *opening.remembered.lock() = Some(era);
@@ -434,7 +434,7 @@ impl Server {
         tokio::time::timeout(timeout, Box::pin(work)).await.unwrap_or_else(|_| Err(opening.given_up(timeout)))
     }
 
-    /// Looks after a connection until it ends; answers why it did.
+    /// Watches a connection until it ends; returns why it did.
     async fn watch(&self, connection: &Connection, stop: &CancellationToken) -> End {
         let care = async {
             loop {
@@ -458,7 +458,7 @@ impl Server {
         }
     }
 
-    /// Waits for something to do about a connection, and does it. Answers with a reason where it must end.
+    /// Waits for an event of a connection, and handles it. Returns a reason if the connection must end.
     async fn attend(&self, connection: &Connection) -> Option<String> {
         let is_remote = matches!(self.settings.kind, ServerKind::Http { .. });
         tokio::select! {
@@ -482,14 +482,14 @@ impl Server {
         (!is_alive).then(|| connection.wire.reason_or("it does not answer"))
     }
 
-    /// Takes in what a server offers: pins what is new, puts it on the shelf, keeps a copy on disk.
+    /// Processes a listing: pins new tools, updates the shelf, stores a copy on disk.
     async fn learn(&self, listing: Listing) {
         let listing = Arc::new(listing);
         let pins = self.pins(listing.clone(), Pinning::New).await;
         self.put(Some(listing.clone()), pins);
         let cache = self.cache.clone();
         let written = tokio::task::spawn_blocking(move || {
-            // Written only where it differs: most starts learn nothing new.
+            // Written only if it differs: most starts find nothing new.
             if cache.read().as_ref() == Some(&*listing) { Ok(()) } else { cache.write(&listing) }
         });
         if let Ok(Err(error)) = written.await {
@@ -511,7 +511,7 @@ impl Server {
         work.await.unwrap_or_else(|error| Err(PinError::Write(error.to_string())))
     }
 
-    /// Pins what the server offers now, for all its tools or for one by its own name.
+    /// Pins what the server offers now: all its tools, or one by its original name.
     pub(super) async fn accept(&self, tool: Option<String>) -> Result<(), PinError> {
         let Some(listing) = self.listing() else { return Ok(()) };
         let pins = self.pins(listing.clone(), tool.map_or(Pinning::All, Pinning::One)).await;
@@ -522,7 +522,7 @@ impl Server {
 
     fn enter(&self, phase: Phase) {
         self.phase.send_replace(phase);
-        // The pack's note depends on the phase. A shelf that nobody has looked at yet has no note to change.
+        // The pack's note depends on the phase. A shelf that was never accessed has no note to change.
         let mut shelf = self.shelf.lock();
         if let Some(shelf) = &mut *shelf
             && shelf.published.pack.note != self.note(shelf.listing.as_deref())
@@ -572,7 +572,7 @@ impl Server {
         .publish()
     }
 
-    /// The same for every way of not being connected, so that a server that comes and goes does not change the catalog.
+    /// The same for every way of not being connected, so that an unstable server does not change the catalog.
     fn note(&self, listing: Option<&Listing>) -> Option<String> {
         let is_connected = matches!(*self.phase.borrow(), Phase::Connected { .. });
         match listing {
@@ -583,10 +583,10 @@ impl Server {
     }
 }
 
-/// So many failures make the longest pause: trying again does not sign anybody in.
+/// Number of failures that leads to the longest pause: retrying does not help without a sign-in.
 const NO_HURRY: u32 = 30;
 
-/// What is to be pinned.
+/// What to pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pinning {
     New,

@@ -1,4 +1,4 @@
-//! Signing in while a call waits: the client is asked to open an address, and the call goes on when that is done.
+//! Signing in during a call: the client is asked to open an address, and the call continues when that is done.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Server {
 }
 
 impl Request<'_> {
-    /// The connection after somebody has signed in. Where nobody can be asked, `error` with what to do.
+    /// Returns the connection after a sign-in. If no one can be asked, returns `error` with what to do.
     pub(super) async fn signed_in(&self, error: ToolError, link: &Arc<CallLink>) -> Result<Arc<Connection>, ToolError> {
         let server = &self.server.settings.name;
         let Some(oauth) = &self.server.oauth else { return Err(error) };
@@ -55,7 +55,7 @@ impl Request<'_> {
         let answer = tokio::select! {
             answer = ask(&question, Subject::Elicitation, params) => answer,
             () = self.ctx.cancel.cancelled() => return Err(self.failed(Failure::Cancelled)),
-            // Somebody may have opened it in another way.
+            // Someone may have opened it in another way.
             finished = &mut over => {
                 is_over = Some(finished);
                 Ok(json!({"action": "accept"}))

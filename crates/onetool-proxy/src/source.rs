@@ -24,7 +24,7 @@ use super::requests::Request;
 use super::server::{Server, Shared};
 use super::settings::{PinMode, ProxySettings, limits};
 
-/// How a server stands.
+/// The state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
     Connected,
@@ -34,7 +34,7 @@ pub enum ServerState {
 }
 
 impl ServerState {
-    /// As reports spell it.
+    /// The name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -45,25 +45,25 @@ impl ServerState {
     }
 }
 
-/// What `ot.health()` and `onetool servers` tell of a server.
+/// The status of a server, as shown by `ot.health()` and `onetool servers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// As the configuration names it.
+    /// The configured name.
     pub name: String,
-    /// The pack that its tools are in.
+    /// The pack that contains its tools.
     pub pack: String,
     pub state: ServerState,
     /// Why it is not connected.
     pub reason: Option<String>,
-    /// How many tools it offers, as far as is known.
+    /// Number of tools, as far as known.
     pub tool_count: usize,
     /// Tools that changed since they were first seen or last accepted.
     pub changed: Vec<String>,
-    /// Whether it hung when it was last tried, now or in the process before: nobody should wait for it.
+    /// Whether it hung on the last attempt, in this or the previous process: do not wait for it.
     pub hung: bool,
-    /// What the attempt under way waits for.
+    /// What the current attempt waits for.
     pub wait: Option<Wait>,
-    /// How it stands with its sign-in, where there is one or should be.
+    /// The state of its sign-in, if it has or needs one.
     pub auth: Option<AuthStatus>,
 }
 
@@ -74,17 +74,17 @@ pub struct Wait {
     pub what: String,
     /// How long the attempt has lasted.
     pub elapsed: Duration,
-    /// How long it may take in all.
+    /// The timeout of the whole attempt.
     pub limit: Duration,
 }
 
-/// A tool that is not what was accepted.
+/// A tool that differs from what was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedTool {
     pub server: String,
-    /// By its own name; the server's instructions have one too.
+    /// The original name; the server's instructions have one too.
     pub tool: String,
-    /// What was accepted, where it is known.
+    /// The accepted text, if known.
     pub before: Option<String>,
     pub now: String,
 }
@@ -102,7 +102,7 @@ pub enum AcceptError {
     Pins(#[from] PinError),
 }
 
-/// Why nobody could sign in or out.
+/// Why a sign-in or sign-out failed.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum SignInError {
     #[error("no server is named '{name}'; there are: {known}")]
@@ -117,7 +117,7 @@ pub enum SignInError {
     Failed { name: String, reason: String },
 }
 
-/// Every MCP server of the configuration, each as a pack.
+/// All configured MCP servers, each as a pack.
 pub struct ProxySource {
     servers: Vec<Arc<Server>>,
     by_pack: HashMap<String, Arc<Server>>,
@@ -128,7 +128,7 @@ pub struct ProxySource {
 }
 
 impl ProxySource {
-    /// Starts to connect in the background, on the current tokio runtime; waits for nothing and reads nothing.
+    /// Starts connecting in the background, on the current tokio runtime; waits for nothing and reads nothing.
     pub fn new(settings: ProxySettings) -> Self {
         let shared = Arc::new(Shared {
             generation: AtomicU64::new(0),
@@ -171,12 +171,12 @@ impl ProxySource {
         source
     }
 
-    /// How every server stands, in the order of the configuration.
+    /// The status of every server, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.servers.iter().map(|server| status(server)).collect()
     }
 
-    /// Says that this process stays, so that servers can tell where to sign in before anybody asks.
+    /// Declares that this process is long-lived, so that servers find out where to sign in before anyone asks.
     pub fn wait_for_sign_ins(&self) {
         self.shared.waits_for_sign_in.store(true, Ordering::Relaxed);
         for server in &self.servers {
@@ -184,7 +184,7 @@ impl ProxySource {
         }
     }
 
-    /// Reads what is kept of sign-ins, so that `status` knows.
+    /// Reads the stored sign-ins, so that `status` includes them.
     pub async fn look_at_sign_ins(&self) {
         for oauth in self.servers.iter().filter_map(|server| server.oauth.as_ref()) {
             oauth.look().await;
@@ -200,7 +200,7 @@ impl ProxySource {
         server.oauth.as_ref().ok_or_else(|| SignInError::NotOffered { name: name.to_owned() })
     }
 
-    /// Begins to sign in to a server; answers with the address to open. `anew` registers another client.
+    /// Starts a sign-in to a server; returns the address to open. `anew` registers a new client.
     pub async fn begin_sign_in(&self, name: &str, anew: bool) -> Result<String, SignInError> {
         let failed = |reason: String| SignInError::Failed { name: name.to_owned(), reason };
         let oauth = self.sign_in_of(name)?;
@@ -210,20 +210,20 @@ impl ProxySource {
         }
     }
 
-    /// Ends a sign-in with what the browser was sent back with: the address, its query, or the code alone.
+    /// Completes a sign-in with what the browser was sent back with: the address, its query, or the code alone.
     pub async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), SignInError> {
         let failed = |error: OAuthError| SignInError::Failed { name: name.to_owned(), reason: error.to_string() };
         self.sign_in_of(name)?.finish(pasted).await.map_err(failed)
     }
 
-    /// Says where browsers that come back from a sign-in can reach this process; `None` is this machine alone.
+    /// Sets where browsers returning from a sign-in can reach this process; `None` is this machine alone.
     pub fn take_callbacks_at(&self, url: Option<&str>) {
         for oauth in self.servers.iter().filter_map(|server| server.oauth.as_ref()) {
             oauth.take_callbacks_at(url.map(str::to_owned));
         }
     }
 
-    /// Ends the sign-in that the query of a browser belongs to; answers with the name of its server.
+    /// Completes the sign-in that a browser's query belongs to; returns the name of its server.
     pub async fn finish_callback(&self, query: &str) -> Result<String, SignInError> {
         for server in &self.servers {
             let Some(oauth) = &server.oauth else { continue };
@@ -238,13 +238,13 @@ impl ProxySource {
         Err(SignInError::NotBegun)
     }
 
-    /// Waits until the sign-in that has begun is over.
+    /// Waits until the current sign-in is over.
     pub async fn signed_in(&self, name: &str) -> Result<(), SignInError> {
         let failed = |reason: String| SignInError::Failed { name: name.to_owned(), reason };
         self.sign_in_of(name)?.finished().await.map_err(failed)
     }
 
-    /// Signs out of a server. Answers whether anybody was signed in.
+    /// Signs out of a server. Returns whether anyone was signed in.
     pub async fn sign_out(&self, name: &str) -> Result<bool, SignInError> {
         let failed = |error: OAuthError| SignInError::Failed { name: name.to_owned(), reason: error.to_string() };
         let signed_out = self.sign_in_of(name)?.sign_out().await.map_err(failed)?;
@@ -252,7 +252,7 @@ impl ProxySource {
         Ok(signed_out)
     }
 
-    /// Waits for a connection to the server of a pack, also where calls would fail at once because it hung.
+    /// Waits for a connection to the server of a pack, even if calls would fail immediately because it hung.
     pub async fn try_now(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {
         match self.by_pack.get(pack) {
             Some(server) => server.try_now(ctx).await.map(drop),
@@ -260,13 +260,13 @@ impl ProxySource {
         }
     }
 
-    /// Connects a server anew. `None` where no server has this name.
+    /// Reconnects a server. `None` if no server has this name.
     pub async fn reconnect(&self, name: &str) -> Option<Result<(), ToolError>> {
         let server = self.servers.iter().find(|server| server.settings.name == name)?;
         Some(server.reconnect().await)
     }
 
-    /// The tools of all servers that are not what was accepted, with both texts. Blocks.
+    /// The tools of all servers that differ from what was accepted, with both texts. Blocks.
     pub fn changed_tools(&self) -> Vec<ChangedTool> {
         let mut changed = Vec::new();
         for server in self.servers.iter().filter(|server| !server.is_disabled()) {
@@ -286,8 +286,8 @@ impl ProxySource {
         changed
     }
 
-    /// Accepts what a server (`name`), or one of its tools (`name.tool`), looks like now. Waits for a connection, so
-    /// that what is accepted is what the server says today.
+    /// Accepts the current content of a server (`name`), or of one of its tools (`name.tool`). Waits for a connection,
+    /// so that what the server says today is accepted.
     pub async fn accept(&self, name: &str) -> Result<(), AcceptError> {
         let find =
             |name: &str| self.servers.iter().find(|server| server.settings.name == name || server.pack_name == name);
@@ -329,7 +329,7 @@ fn status(server: &Server) -> ServerStatus {
         Phase::Connecting { after: None, .. } | Phase::Disconnected { attempt: 0, .. } => {
             (ServerState::Connecting, None)
         }
-        // A server that is tried again and again is not there until it is.
+        // A server that is being retried counts as disconnected until it connects.
         Phase::Connecting { after: Some(trouble), .. } => (ServerState::Disconnected, Some(trouble.reason)),
         Phase::Disconnected { trouble, .. } if trouble.hung => (ServerState::Disconnected, Some(trouble.told())),
         Phase::Disconnected { trouble, .. } => (ServerState::Disconnected, Some(trouble.reason)),
@@ -481,7 +481,7 @@ impl ToolSource for ProxySource {
     async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {
         let Some(server) = self.by_pack.get(pack) else { return Ok(()) };
         match server.connection(ctx).await {
-            // Somebody waits who can be asked to sign in.
+            // The caller has a client that can be asked to sign in.
             Err(error) if server.needs_sign_in() && ctx.client.is_some() => {
                 let link = CallLink::new(ctx, Asks::Other);
                 Request { server, function: pack, ctx }.signed_in(error, &link).await.map(drop)

@@ -1,6 +1,6 @@
-//! The transport of older servers: one stream of server-sent events for everything the server says, and a POST for
-//! everything it is told. The stream's first event names the address for the POSTs, which must be of the same origin:
-//! headers may hold secrets.
+//! The transport of older servers: one stream of server-sent events for all messages of the server, and a POST for each
+//! message to it. The stream's first event names the address for the POSTs, which must have the same origin: headers
+//! may contain secrets.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,11 +23,11 @@ use super::messages;
 use super::oauth::OAuth;
 use super::transport::{Wire, too_long};
 
-/// How long the stream may take to begin.
+/// How long the stream may take to start.
 const STREAM_BEGINS: Duration = Duration::from_secs(5);
-/// How long a POST may take; its answer comes on the stream.
+/// How long a POST may take; its answer arrives on the stream.
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many messages may wait to be read.
+/// Maximum number of messages waiting to be read.
 const WAITING_MESSAGES: usize = 64;
 
 /// An older server.
@@ -41,7 +41,7 @@ pub(super) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream and learns where messages go. `Err` where the server does not speak this transport.
+    /// Opens the stream and reads the address for messages. Fails if the server does not support this transport.
     pub(super) async fn open(
         client: Client,
         url: &Url,
@@ -133,7 +133,7 @@ impl Transport<RoleClient> for SseTransport {
     }
 }
 
-/// A request with the token that there is.
+/// Adds the current token to a request.
 async fn with_token(request: RequestBuilder, auth: Option<&Arc<OAuth>>) -> RequestBuilder {
     let Some(auth) = auth else { return request };
     match auth.token().await {
@@ -152,7 +152,7 @@ struct Events {
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     reader: EventReader,
     whole: VecDeque<Event>,
-    /// The largest event, in bytes.
+    /// Maximum size of an event, in bytes.
     limit: usize,
 }
 

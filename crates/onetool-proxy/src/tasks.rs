@@ -1,10 +1,10 @@
-//! Tools that answer later.
+//! Tool calls that are answered later, as tasks.
 //!
-//! In 2025-11-25 a server may demand that a call of a tool is a task (`execution.taskSupport: required`): it refuses any
-//! other. It answers with the task's id at once, tells how far it is when asked, and hands over the result when it is
-//! done. In 2026-07-28 (the extension `io.modelcontextprotocol/tasks`) it decides by itself to answer a call with a task;
-//! the result, and what it wants to know meanwhile, come with the task's state. To the caller it is a call like any other:
-//! it waits, hears of progress, is asked what the server wants to know, and takes the task with it when it leaves.
+//! In 2025-11-25 a server may require that a tool call is a task (`execution.taskSupport: required`) and refuse any
+//! other. It answers with the task's id immediately, reports its progress when asked, and returns the result when it is
+//! done. In 2026-07-28 (the extension `io.modelcontextprotocol/tasks`) the server decides by itself to answer a call
+//! with a task; the result, and its questions meanwhile, are part of the task's state. To the caller it is a call like
+//! any other: it waits, receives progress, answers the server's questions, and cancels the task when it is cancelled.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use super::result::loose_tool_value;
 use super::settings::limits;
 use super::text::clean;
 
-/// Whether a server refused a call because it is not a task. Such a call has had no effect.
+/// Whether a server refused a call because it is not a task. Such a call had no effect.
 pub(super) fn is_demanded(attempt: &Result<ServerResult, Attempt>) -> bool {
     match attempt {
         Err(Attempt::Failed(Failure::Rejected(error))) => {
             error.code == ErrorCode::METHOD_NOT_FOUND && error.message.contains("task")
         }
-        // The reference implementation makes a tool's failure of every error.
+        // The reference implementation reports every error as a failed tool.
         Ok(ServerResult::CallToolResult(result)) if result.is_error == Some(true) => {
             let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
             result.content.len() == 1 && result.content[0].as_text().is_some_and(|text| says(&text.text))
@@ -41,11 +41,11 @@ pub(super) fn is_demanded(attempt: &Result<ServerResult, Attempt>) -> bool {
     }
 }
 
-/// How far a task is, as far as that matters here.
+/// The status of a task, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     Working,
-    /// Its result may be asked for: it is there, or the question that stands between comes with it.
+    /// Its result may be requested: it is available, or the question that blocks it comes with it.
     Ripe,
     Cancelled,
 }
@@ -61,7 +61,7 @@ impl Status {
 }
 
 impl Request<'_> {
-    /// Calls a tool as a task and waits for what comes of it. Boxed: few calls are tasks, and all would pay for its size.
+    /// Calls a tool as a task and waits for the result. Boxed: few calls are tasks, and all would pay for its size.
     pub(super) fn task<'a>(
         &'a self,
         route: &'a ToolRoute,
@@ -80,7 +80,7 @@ impl Request<'_> {
             let reason = "it made a task without an id".to_owned();
             return Err(self.failed(Failure::Unusable(reason)));
         };
-        // Tasks live and die with the connection that they were made on.
+        // Tasks are bound to the connection on which they were created.
         let connection = self.server.connection(self.ctx).await?;
         let mut left_behind = LeftBehind { connection: Some(connection), id: id.to_owned() };
         let result = Box::pin(self.result_of(id, task, &link)).await;
@@ -110,7 +110,7 @@ impl Request<'_> {
             let message = format!("the server cancelled {} itself", self.function);
             return Err(ToolError::new(ErrorKind::Upstream { status: None }, message));
         }
-        // After a question the server may take its time again.
+        // After a question, the server's timeout starts over.
         let watching = async {
             loop {
                 tokio::time::sleep(pause).await;
@@ -127,7 +127,7 @@ impl Request<'_> {
         }
     }
 
-    /// Waits for what comes of a task that a server made of a call by itself. Boxed for the same reason.
+    /// Waits for the result of a task that a server created for a call by itself. Boxed for the same reason.
     pub(super) fn started_task<'a>(
         &'a self,
         route: &'a ToolRoute,
@@ -147,7 +147,7 @@ impl Request<'_> {
         })
     }
 
-    /// Looks at a task of the extension until its state holds the result.
+    /// Polls a task of the extension until its state contains the result.
     async fn state_of(&self, id: &str, seed: Json, link: &Arc<CallLink>) -> Result<Json, ToolError> {
         let upstream = |message: String| ToolError::new(ErrorKind::Upstream { status: None }, message);
         let (mut started, at_most) = (Instant::now(), self.server.settings.timeout * limits::PROGRESS_STRETCH);
@@ -156,7 +156,7 @@ impl Request<'_> {
         loop {
             self.heard(&task, link);
             match task.get("status").and_then(Json::as_str) {
-                // The state that comes with the call's answer has no result yet.
+                // The state in the answer to the call has no result yet.
                 Some("completed") if task.get("result").is_some() => return Ok(task["result"].take()),
                 Some("failed") if task.get("error").is_some() => {
                     let message = task["error"].get("message").and_then(Json::as_str).unwrap_or("it failed");
@@ -196,7 +196,7 @@ impl Request<'_> {
         self.send_json(&|| custom("tasks/get", json!({"taskId": id})), &link).await
     }
 
-    /// Whatever is heard of a task is a sign of life; what it says of itself is progress.
+    /// Any answer about a task is a sign of life; its status message is progress.
     fn heard(&self, task: &Json, link: &CallLink) -> Status {
         let says = task.get("statusMessage").and_then(Json::as_str).unwrap_or_default();
         link.tell(&clean(&self.server.redactor.show(says, limits::REASON_CHARS), limits::REASON_CHARS));
@@ -204,7 +204,7 @@ impl Request<'_> {
     }
 }
 
-/// How long to wait before asking again.
+/// How long to wait before polling again.
 fn pause_of(task: &Json) -> Duration {
     let wanted = task.get("pollInterval").or_else(|| task.get("pollIntervalMs"));
     let wanted = wanted.and_then(Json::as_u64).map(Duration::from_millis);
@@ -215,7 +215,7 @@ fn custom(method: &str, params: Json) -> ClientRequest {
     ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)))
 }
 
-/// A task whose result nobody waits for any more: dropped, it is cancelled.
+/// A task whose result no one waits for any more: it is cancelled on drop.
 struct LeftBehind {
     connection: Option<Arc<Connection>>,
     id: String,

@@ -1,12 +1,12 @@
-//! Text that comes from a server and goes to a model: cleaned of what a reader can't see, cut to a limit, free of
-//! the secrets that the server was given.
+//! Text from a server that goes to a model: stripped of invisible characters, cut to a limit, free of the secrets that
+//! the server was given.
 
 use super::settings::{ServerKind, ServerSettings};
 
-/// Values shorter than this are too common to be searched for.
+/// Shorter values are too common to be redacted.
 const SECRET_CHARS: usize = 6;
 
-/// Without characters that hide or reorder text, and at most `limit` characters long.
+/// Removes characters that hide or reorder text, and cuts it to at most `limit` characters.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let mut kept = String::with_capacity(text.len().min(limit * 4));
     for (count, c) in text.chars().filter(|c| is_visible(*c)).enumerate() {
@@ -19,8 +19,8 @@ pub(super) fn clean(text: &str, limit: usize) -> String {
     kept
 }
 
-/// Whether a character may be shown: no controls but newline and tab, nothing of zero width, no marks that change the
-/// direction of text, no tags or variation selectors (in which text can be hidden), no private use.
+/// Whether a character may be shown: no controls except newline and tab, no zero-width characters, no direction marks,
+/// no tags or variation selectors (which can hide text), no private use.
 fn is_visible(c: char) -> bool {
     match c {
         '\n' | '\t' => true,
@@ -46,7 +46,7 @@ fn is_visible(c: char) -> bool {
     }
 }
 
-/// Cleans every text in a JSON value, names of properties excepted: they must reach the server as it knows them.
+/// Cleans every text in a JSON value except property names, which must reach the server unchanged.
 pub(super) fn clean_json(json: &mut serde_json::Value, limit: usize) {
     match json {
         serde_json::Value::String(text) => *text = clean(text, limit),
@@ -56,7 +56,7 @@ pub(super) fn clean_json(json: &mut serde_json::Value, limit: usize) {
     }
 }
 
-/// Replaces the secrets of one server wherever they would be shown.
+/// Redacts the secrets of one server in displayed text.
 #[derive(Clone, Default)]
 pub(super) struct Redactor(onetool_sdk::Redactor);
 
@@ -68,7 +68,7 @@ impl Redactor {
             ServerKind::Http { url, headers } => {
                 for value in headers.values() {
                     secrets.push(value);
-                    // `Bearer …`: the token also goes alone.
+                    // `Bearer …`: the token may also appear alone.
                     secrets.extend(value.split_whitespace().skip(1));
                 }
                 if let Some((_, query)) = url.split_once('?') {
@@ -84,7 +84,7 @@ impl Redactor {
         Self(onetool_sdk::Redactor::new(secrets))
     }
 
-    /// Clean text without secrets, at most `limit` characters long.
+    /// Cleans and redacts text, and cuts it to at most `limit` characters.
     pub(super) fn show(&self, text: &str, limit: usize) -> String {
         clean(self.0.text(text).trim(), limit)
     }

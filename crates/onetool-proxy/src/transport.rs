@@ -1,8 +1,8 @@
 //! Between rmcp and the wire.
 //!
-//! [`Tap`] sits on any transport: it notes calls as they go out and handles progress, log messages and changes of lists
-//! in the order in which they come, before the reply that follows them. The transports themselves are in `child` (a
-//! process), `http` (streamable HTTP) and `sse` (the older one).
+//! [`Tap`] wraps any transport: it registers calls as they are sent and handles progress, log messages and list changes
+//! in order of arrival, before the reply that follows them. The transports themselves are in `child` (a process),
+//! `http` (streamable HTTP) and `sse` (the older one).
 
 #![expect(deprecated, reason = "log messages are on their way out of the protocol, but servers send them")]
 
@@ -26,25 +26,25 @@ use super::settings::{ServerSettings, limits};
 use super::text::Redactor;
 use super::watching::News;
 
-/// What a connection and its transport both know.
+/// State shared by a connection and its transport.
 pub(super) struct Wire {
     pub(super) server: String,
     pub(super) calls: CallsUnderWay,
-    /// Set when the server said that its tools are others now.
+    /// Notified when the server announces that its tools changed.
     pub(super) tools_changed: Notify,
     pub(super) news: News,
-    /// Cancelled when nothing more can come.
+    /// Cancelled when nothing more can arrive.
     pub(super) closed: CancellationToken,
-    /// Why nothing more can come, where it is known better than "closed".
+    /// Why nothing more can arrive, if a better reason than "closed" is known.
     pub(super) reason: Mutex<Option<String>>,
     /// The last lines of standard error.
     pub(super) last_words: Mutex<VecDeque<String>>,
-    /// The longest message that the server may send, in bytes.
+    /// Maximum size of a message from the server, in bytes.
     pub(super) max_message: usize,
     pub(super) redactor: Redactor,
 }
 
-/// How many lines of standard error are remembered.
+/// Number of lines of standard error that are kept.
 const LAST_WORDS: usize = 5;
 
 impl Wire {
@@ -62,14 +62,14 @@ impl Wire {
         })
     }
 
-    /// Notes that the connection ends because of a message that is longer than it may be, and says so.
+    /// Records that the connection ends because of an overlong message, and returns the reason.
     pub(super) fn too_long(&self) -> String {
         let reason = too_long(self.max_message);
         *self.reason.lock() = Some(reason.clone());
         reason
     }
 
-    /// Keeps a line of standard error for the case that it is the last.
+    /// Keeps a line of standard error, in case it is one of the last.
     pub(super) fn said(&self, line: String) {
         let mut words = self.last_words.lock();
         if words.len() == LAST_WORDS {
@@ -78,7 +78,7 @@ impl Wire {
         words.push_back(line);
     }
 
-    /// Why the connection ended, as far as anybody knows.
+    /// Why the connection ended, as far as known.
     pub(super) fn reason_or(&self, otherwise: &str) -> String {
         let reason = self.reason.lock().clone().unwrap_or_else(|| otherwise.to_owned());
         let last = self.last_words.lock().back().cloned();
@@ -89,13 +89,13 @@ impl Wire {
     }
 }
 
-/// What is said of a message that is longer than `limit` bytes.
+/// The reason for a message longer than `limit` bytes.
 pub(super) fn too_long(limit: usize) -> String {
     let limit = limit as f64 / f64::from(1024 * 1024);
     format!("it sent a message of more than {limit} MiB (servers.<name>.max_message_mb)")
 }
 
-/// Counts what may pass in one window of time.
+/// A rate limit per window of time.
 pub(super) struct Gate {
     since: Instant,
     passed: u32,
@@ -109,7 +109,7 @@ impl Gate {
         Self { since: Instant::now(), passed: 0, held_back: 0, limit, window }
     }
 
-    /// Whether one more may pass, and how many were held back before it.
+    /// Returns how many were suppressed before this one, or `None` if this one is suppressed too.
     pub(super) fn pass(&mut self) -> Option<u64> {
         if self.since.elapsed() >= self.window {
             self.since = Instant::now();
@@ -125,7 +125,7 @@ impl Gate {
     }
 }
 
-/// A transport that is listened to.
+/// A transport whose messages are observed.
 pub(super) struct Tap<T> {
     inner: T,
     wire: Arc<Wire>,
@@ -137,7 +137,7 @@ impl<T> Tap<T> {
         Self { inner, wire, log_gate: Gate::new(limits::LOG_MESSAGES, limits::LOG_WINDOW) }
     }
 
-    /// Handles a message that only we are interested in; gives back any other.
+    /// Handles a message that only concerns us; returns any other.
     fn hear(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         let JsonRpcMessage::Notification(notification) = message else { return Some(message) };
         match notification.notification {
@@ -177,7 +177,7 @@ impl<T> Tap<T> {
     }
 }
 
-/// Under this name a log has what servers say, not we.
+/// Log target for messages of servers, not our own.
 pub(super) const SERVER_LOG_TARGET: &str = "onetool::said";
 
 fn log_message(server: &str, level: LoggingLevel, text: &str, held_back: u64) {
@@ -207,7 +207,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        // Safe to drop between messages: the only thing awaited is the inner transport, which is.
+        // Cancel-safe: the only await is the inner transport, which is cancel-safe.
         loop {
             let Some(message) = self.inner.receive().await else {
                 self.wire.closed.cancel();

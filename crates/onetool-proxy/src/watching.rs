@@ -1,8 +1,8 @@
-//! What a server tells of its own accord: that its lists have changed, or a resource that somebody watches.
+//! Unsolicited messages of a server: its lists, or a watched resource, have changed.
 //!
-//! In the older era such news comes by itself, and resources are subscribed to one by one. In the newer era one request,
-//! `subscriptions/listen`, stays open and says what is wanted; it is made anew when that changes or the stream ends.
-//! What is watched outlives a connection.
+//! In the older era such notifications arrive by themselves, and resources are subscribed to one by one. In the newer
+//! era one request, `subscriptions/listen`, stays open and says what is wanted; it is sent again when that changes or
+//! the stream ends. Watched resources outlive a connection.
 
 #![expect(deprecated, reason = "servers of the older era are subscribed to in the older way")]
 
@@ -21,7 +21,7 @@ use tokio::sync::{Notify, broadcast};
 use super::connection::{Connection, Waiting};
 use super::settings::limits;
 
-/// Where changes of one server go.
+/// Where the changes of one server are sent.
 #[derive(Clone)]
 pub(super) struct News {
     pub(super) pack: String,
@@ -42,7 +42,7 @@ impl News {
     }
 }
 
-/// The resources of one server that somebody watches, and how many do.
+/// The watched resources of one server, and their number of watchers.
 #[derive(Default)]
 pub(super) struct Watched {
     uris: Mutex<BTreeMap<String, usize>>,
@@ -50,7 +50,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Whether nobody watched it before.
+    /// Adds a watcher. Returns whether it is the first.
     pub(super) fn add(&self, uri: &str) -> Result<bool, ToolError> {
         let mut uris = self.uris.lock();
         if uris.len() >= limits::WATCHED && !uris.contains_key(uri) {
@@ -67,7 +67,7 @@ impl Watched {
         Ok(is_new)
     }
 
-    /// Whether nobody watches it any more.
+    /// Removes a watcher. Returns whether it was the last.
     pub(super) fn remove(&self, uri: &str) -> bool {
         let mut uris = self.uris.lock();
         let Some(count) = uris.get_mut(uri) else { return false };
@@ -85,7 +85,7 @@ impl Watched {
         self.uris.lock().keys().cloned().collect()
     }
 
-    /// Listens on a connection until it ends. News is heard where all messages are; this only keeps it coming.
+    /// Keeps the subscription of a connection open until it ends. The notifications arrive with all other messages.
     pub(super) async fn listen(&self, connection: &Connection) {
         let Some(info) = connection.peer_info() else { return };
         if info.protocol_version.has_initialize() {
@@ -106,7 +106,7 @@ impl Watched {
                 Ok(mut subscription) => {
                     pause = limits::LISTEN_PAUSE;
                     if std::mem::replace(&mut is_again, true) {
-                        // What happened in between was not heard.
+                        // Changes in between were missed.
                         connection.wire.tools_changed.notify_one();
                         connection.wire.news.prompts();
                         connection.wire.news.resources();
@@ -151,7 +151,7 @@ fn wanted(capabilities: &ServerCapabilities, uris: Vec<String>) -> SubscriptionF
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks a server of the older era to tell of changes of a resource.
+/// Subscribes to changes of a resource on a server of the older era.
 pub(super) async fn subscribe(connection: &Connection, uri: &str) -> Result<(), String> {
     let request = ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)));
     let answer = connection.request(request, Waiting::Ours { timeout: PATIENCE }).await;

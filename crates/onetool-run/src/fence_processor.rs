@@ -1,9 +1,9 @@
-//! From what a model sends to the code it means: trigger words and the fences around the code go, fences inside stay.
+//! Extracts the code from a command: removes trigger words and the fences around the code, keeps fences inside it.
 
-/// Words that a command may start with; they call the tool and are not part of the code.
+/// Words that a command may start with; they invoke the tool and are not part of the code.
 pub const TRIGGERS: &[&str] = &["mcp__onetool__run", "__onetool__run", "__ot__run", "__onetool", "__ot"];
 
-/// The command has a form that is refused.
+/// A command in a form that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FenceError {
     #[error("invalid syntax: the prefix `!onetool` is not supported")]
@@ -14,7 +14,7 @@ pub enum FenceError {
     Nul(usize),
 }
 
-/// Takes triggers and fences off.
+/// Removes triggers and fences.
 pub fn strip(command: &str) -> Result<&str, FenceError> {
     if let Some(position) = command.find('\0') {
         return Err(FenceError::Nul(position));
@@ -34,7 +34,7 @@ pub fn strip(command: &str) -> Result<&str, FenceError> {
     if text.trim().is_empty() { Err(FenceError::Empty) } else { Ok(text) }
 }
 
-/// The content of the only fenced block in a text that is not code itself.
+/// Returns the content of the only fenced block in a text that is not itself code.
 pub fn only_block(text: &str) -> Option<&str> {
     let mut fences = Vec::new();
     let mut at = 0;
@@ -55,7 +55,7 @@ fn strip_trigger(text: &str) -> &str {
         let Some(rest) = start.strip_prefix(trigger) else { continue };
         let next = rest.trim_start_matches([' ', '\t']);
         let whole_word = rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r', '`', '$', '~']);
-        // `__ot = 5` is a name of the user's own.
+        // `__ot = 5` assigns to a variable.
         if whole_word && !next.starts_with(['=', '.', ',', ')', ']', '+', '-', '*', '/', '<', '>', ';']) {
             return rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n').unwrap_or(next);
         }
@@ -63,7 +63,7 @@ fn strip_trigger(text: &str) -> &str {
     text
 }
 
-/// Takes one pair of fences off, if the text is wrapped in one.
+/// Removes one pair of fences, if the text is wrapped in one.
 fn strip_fence(text: &str) -> &str {
     let trimmed = text.trim();
     for mark in ['`', '~'] {
@@ -75,7 +75,7 @@ fn strip_fence(text: &str) -> &str {
             return strip_inline(trimmed, width).unwrap_or(text);
         }
     }
-    // A closing fence whose opening one was lost.
+    // A closing fence without its opening fence.
     if let Some(body) = trimmed.strip_suffix("\n```")
         && !body.contains("```")
     {
@@ -94,7 +94,7 @@ fn strip_block(text: &str, mark: char, width: usize) -> &str {
         let is_language = matches!(word, "python" | "py" | "python3" | "Python") && inner.len() > word.len();
         return if is_language { inner.trim_start().strip_prefix(word).unwrap_or(inner).trim() } else { inner.trim() };
     };
-    // What follows the opening fence is the language, never code: unless it can't be a language.
+    // The text after the opening fence is the language, not code, unless it cannot be a language.
     let code =
         if info.trim().contains(|c: char| !(c.is_alphanumeric() || "_-+.{}= ".contains(c))) { body } else { code };
     let code = code.trim_end();

@@ -1,4 +1,4 @@
-//! Lists of calls that a configuration forbids or frowns upon. An extra gate: the sandbox is the boundary.
+//! Lists of calls that the configuration blocks or warns about. An additional gate: the sandbox is the boundary.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use onetool_sdk::ToolError;
@@ -9,11 +9,11 @@ pub struct Gate {
     blocked: GlobSet,
     warned: GlobSet,
     allowed: GlobSet,
-    /// What the user's own configuration says: neither lifts what the other forbids.
+    /// The user's own gate: neither gate lifts what the other forbids.
     user: Option<Box<Gate>>,
 }
 
-/// What the gate says of a call.
+/// The gate's decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Pass,
@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 impl Gate {
-    /// A gate from lists of patterns. Patterns that are none are returned beside it.
+    /// Creates a gate from lists of patterns. Invalid patterns are returned beside it.
     pub fn new(blocked: &[String], warned: &[String], allowed: &[String]) -> (Self, Vec<String>) {
         let mut bad = Vec::new();
         let mut set = |patterns: &[String]| {
@@ -41,12 +41,12 @@ impl Gate {
         (gate, bad)
     }
 
-    /// Whether nothing is forbidden or warned of.
+    /// Whether nothing is blocked or warned about.
     pub fn is_open(&self) -> bool {
         self.blocked.is_empty() && self.warned.is_empty() && self.user.as_ref().is_none_or(|user| user.is_open())
     }
 
-    /// Both gates: whatever either forbids is forbidden.
+    /// Combines two gates: a call that either forbids is forbidden.
     #[must_use]
     pub fn and(self, user: Self) -> Self {
         Self { user: Some(Box::new(user)), ..self }
@@ -70,7 +70,7 @@ impl Gate {
     }
 }
 
-/// The refusal of a call that is blocked, on the call path.
+/// The error for a blocked call, on the call path.
 pub(crate) fn blocked(name: &str) -> ToolError {
     ToolError::denied(format!("'{name}' is blocked by the configuration"))
         .with_hint("security.blocked and security.allow decide")

@@ -1,8 +1,8 @@
-//! Who may do what: groups of principals, with rules, packs, secrets and limits of their own.
+//! Groups of principals, with their own rules, packs, secrets and limits.
 //!
-//! A group takes something away from what the configuration allows, and never adds to it. Of several groups, the strictest
-//! rule counts and the lowest limit; the packs and secrets that they list add up. Whoever comes without a name (standard
-//! input, the command line, a server without tokens) is in no group.
+//! A group only restricts what the configuration allows, and never adds to it. With several groups, the strictest rule
+//! and the lowest limit apply; their packs and secrets add up. Unauthenticated requesters (standard input, the command
+//! line, a server without tokens) belong to no group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::permission::{Permission, Permissions};
 
 /// The pack that everyone has, unless a rule denies it.
 const OWN_PACK: &str = "ot";
-/// Combinations of groups that are remembered.
+/// Maximum number of cached group combinations.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// What a principal may use up.
+/// Limits on a principal's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
     pub runs_at_once: Option<u32>,
@@ -31,7 +31,7 @@ impl Quota {
         *self == Self::default()
     }
 
-    /// The lower of both, limit by limit.
+    /// Returns the lower of each limit.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let lower = |one: Option<u32>, other: Option<u32>| match (one, other) {
@@ -45,7 +45,7 @@ impl Quota {
         }
     }
 
-    /// What this one does not say, `fallback` says.
+    /// Takes missing limits from `fallback`.
     #[must_use]
     fn or(self, fallback: Self) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Quota {
 pub struct Names(Vec<GlobMatcher>);
 
 impl Names {
-    /// A pattern that is not a glob is an error that names it.
+    /// Compiles the patterns; the error names the invalid one.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, globset::Error> {
         let compiled = patterns.into_iter().map(|pattern| Ok(Glob::new(pattern)?.compile_matcher()));
         compiled.collect::<Result<_, globset::Error>>().map(Self)
@@ -76,12 +76,12 @@ impl Names {
 #[derive(Debug, Clone, Default)]
 pub struct Group {
     pub name: String,
-    /// Principals, by pattern.
+    /// Patterns of principals.
     pub members: Names,
     pub permissions: Permissions,
-    /// The packs that its members see; without it, all.
+    /// The packs that its members see; all if `None`.
     pub packs: Option<Names>,
-    /// The secrets that tools may use for its members; without it, all.
+    /// The secrets that tools may use for its members; all if `None`.
     pub secrets: Option<Names>,
     pub quota: Quota,
 }
@@ -90,28 +90,28 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     groups: Vec<Group>,
-    /// Those of the user, where a project has its own: both must allow.
+    /// The user's groups, if a project has its own: both must allow a call.
     user: Vec<Group>,
     quota: Quota,
-    /// The section cannot be read: until it is fixed nobody with a name may call anything but `ot`.
+    /// The section is invalid: until it is fixed, authenticated principals may call only `ot`.
     is_closed: bool,
-    /// What combinations of groups come to, by the numbers of the groups.
+    /// Cached access by combination of group indexes.
     combined: Mutex<HashMap<[Vec<usize>; 2], Arc<Access>>>,
 }
 
 impl Groups {
-    /// `quota` is for whatever no group of a principal limits.
+    /// `quota` applies to limits that none of a principal's groups sets.
     pub fn new(groups: Vec<Group>, quota: Quota) -> Self {
         Self { groups, quota, ..Self::default() }
     }
 
-    /// With the groups of the user, which a project's groups do not loosen.
+    /// Adds the user's groups, which a project's groups cannot loosen.
     #[must_use]
     pub fn within(self, user: Vec<Group>) -> Self {
         Self { user, ..self }
     }
 
-    /// Groups that could not be read.
+    /// Groups of an invalid section.
     #[must_use]
     pub fn closed() -> Self {
         Self { is_closed: true, ..Self::default() }
@@ -121,7 +121,7 @@ impl Groups {
         self.groups.iter().map(|group| group.name.as_str())
     }
 
-    /// What somebody may do; `None` where nothing is taken away from them.
+    /// What a requester may do; `None` if nothing is restricted.
     pub fn access(&self, requester: &Requester) -> Option<Arc<Access>> {
         let principal = requester.principal.as_deref()?;
         if self.is_closed {
@@ -171,7 +171,7 @@ fn combine(groups: &[Group], own: &[usize]) -> Access {
     access
 }
 
-/// What somebody may do.
+/// A requester's access.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     permissions: Permissions,
@@ -180,7 +180,7 @@ pub struct Access {
     pub quota: Quota,
     /// Why nothing is allowed.
     closed: Option<String>,
-    /// What the user's own groups say besides.
+    /// The access that the user's own groups give.
     user: Option<Box<Self>>,
 }
 
@@ -193,7 +193,7 @@ impl Access {
         std::iter::once(self).chain(self.user.as_deref())
     }
 
-    /// Whether this takes tools away.
+    /// Whether this hides tools.
     pub fn hides(&self) -> bool {
         self.limits_secrets() || self.all().any(|access| access.packs.is_some() || !access.permissions.is_empty())
     }
@@ -207,7 +207,7 @@ impl Access {
         self.permission(name) != Permission::Deny
     }
 
-    /// What the groups' rules say.
+    /// The permission by the groups' rules.
     pub fn permission(&self, name: &QualifiedName) -> Permission {
         if !self.sees_pack(&name.pack) {
             return Permission::Deny;
@@ -215,22 +215,22 @@ impl Access {
         self.all().map(|access| access.permissions.of(name)).max().unwrap_or(Permission::Allow)
     }
 
-    /// Whether tools may use a secret, or secrets whose names begin so (`DB_*`).
+    /// Whether tools may use a secret, or all secrets that match a pattern such as `DB_*`.
     pub fn may_use_secret(&self, name: &str) -> bool {
         self.all().all(|access| access.secrets.as_ref().is_none_or(|secrets| secrets.contain(name)))
     }
 
-    /// Whether anything may have to be asked for.
+    /// Whether any call may need approval.
     pub(crate) fn may_ask(&self) -> bool {
         self.all().any(|access| access.permissions.may_ask())
     }
 
-    /// Whether it says anything of secrets.
+    /// Whether secrets are restricted.
     pub fn limits_secrets(&self) -> bool {
         self.all().any(|access| access.secrets.is_some())
     }
 
-    /// Why a tool is not there.
+    /// The error for a tool that is not available.
     pub fn refusal(&self, what: &str, requester: &Requester) -> ToolError {
         let principal = requester.principal.as_deref().unwrap_or_default();
         match &self.closed {

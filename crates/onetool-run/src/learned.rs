@@ -1,8 +1,8 @@
-//! What tools were seen to return, where they do not say it themselves.
+//! Learns what tools return, where they do not declare it.
 //!
-//! The shapes of results (never results) are kept by tool, for the description that the tool had then: a tool that
+//! The shapes of results (never results) are stored by tool and by the description that the tool had then: a tool that
 //! changes is learned anew. They are written beside the statistics, or into the state that servers share, whenever they
-//! have changed, and lost without harm.
+//! change, and can be lost without harm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::shapes::Shape;
 
-/// So many tools are learned about.
+/// Maximum number of tools to learn.
 const MAX_TOOLS: usize = 2_000;
-/// A larger file is not read.
+/// Maximum size of the file.
 const MAX_FILE_BYTES: u64 = 8 << 20;
-/// After so many results, only now and then one is looked at.
+/// After this many results of a tool, only some are examined.
 const CLOSE_LOOKS: u64 = 16;
 
-/// What is known of all tools.
+/// The learned shapes of all tools.
 #[derive(Default)]
 pub struct LearnedShapes {
-    /// `None` learns nothing.
+    /// `None` disables learning.
     place: Option<ShapePlace>,
     known: Mutex<Option<HashMap<String, Known>>>,
     /// Held while the file is written, so that the newest state is written last.
@@ -38,20 +38,20 @@ enum ShapePlace {
     Shared(Arc<dyn Documents>),
 }
 
-/// The only document where servers share their state.
+/// Key of the document that servers share.
 const DOCUMENT: &str = "shapes";
-/// How often a change is made anew that met another server's.
+/// Number of attempts to write when other servers write too.
 const ATTEMPTS: usize = 5;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Known {
-    /// Of the tool that gave the results.
+    /// Version of the tool that returned the results.
     version: u64,
     seen: u64,
     shape: Shape,
 }
 
-/// What a tool was seen to return.
+/// What a tool has been seen to return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub times: u64,
@@ -60,12 +60,12 @@ pub struct Seen {
 }
 
 impl LearnedShapes {
-    /// Keeps shapes in a file, which is read when the first tool is asked about.
+    /// Stores shapes in a file, which is read on first use.
     pub fn in_file(file: PathBuf) -> Self {
         Self { place: Some(ShapePlace::File(file)), ..Self::default() }
     }
 
-    /// Keeps shapes where other servers see them too.
+    /// Stores shapes in the state that servers share.
     pub fn shared(documents: Arc<dyn Documents>) -> Self {
         Self { place: Some(ShapePlace::Shared(documents)), ..Self::default() }
     }
@@ -75,7 +75,7 @@ impl LearnedShapes {
         Self::default()
     }
 
-    /// Looks at a result.
+    /// Learns from a result.
     pub(crate) fn learn(self: &Arc<Self>, name: &QualifiedName, tool: &ToolSpec, value: &Value) {
         if self.place.is_none() || name.pack == "ot" || !says_little(tool) {
             return;
@@ -103,7 +103,7 @@ impl LearnedShapes {
         }
     }
 
-    /// What a tool was seen to return, where that says something.
+    /// What a tool has been seen to return, if that is informative.
     pub fn of(self: &Arc<Self>, name: &str, tool: &ToolSpec) -> Option<Seen> {
         if self.place.is_none() || !says_little(tool) {
             return None;
@@ -114,7 +114,7 @@ impl LearnedShapes {
             .then(|| Seen { times: entry.seen, shape: entry.shape.text() })
     }
 
-    /// What is known, read when it is first needed. Nobody waits for a database: what it has comes in a moment.
+    /// The known shapes, loaded on first use. Shared state is loaded in the background, so that nobody waits for it.
     fn known_in<'a>(self: &Arc<Self>, known: &'a mut Option<HashMap<String, Known>>) -> &'a mut HashMap<String, Known> {
         if known.is_none()
             && matches!(self.place, Some(ShapePlace::Shared(_)))
@@ -126,7 +126,7 @@ impl LearnedShapes {
         known.get_or_insert_with(|| self.read())
     }
 
-    /// Takes over what other servers have learned, and tells them what we have.
+    /// Merges what other servers have learned, and publishes the result.
     async fn exchange(&self) {
         let Some(ShapePlace::Shared(documents)) = &self.place else { return };
         let Ok(key) = DOCUMENT.parse::<Key>() else { return };
@@ -143,7 +143,7 @@ impl LearnedShapes {
                         ours.insert(tool, known);
                     }
                 }
-                // In order, so that equal knowledge is equal text.
+                // Sorted, so that equal contents serialise equally.
                 serde_json::to_vec(&ours.iter().collect::<BTreeMap<_, _>>()).unwrap_or_default()
             };
             if found.as_ref().is_some_and(|found| found.content == content) || content == b"{}" {
@@ -192,7 +192,7 @@ impl LearnedShapes {
     }
 }
 
-/// Whether what the tool itself says of its result leaves something to learn.
+/// Whether the tool's declared return type leaves something to learn.
 fn says_little(tool: &ToolSpec) -> bool {
     match tool.signature.returns.as_deref() {
         None => true,
@@ -200,7 +200,7 @@ fn says_little(tool: &ToolSpec) -> bool {
     }
 }
 
-/// Changes with what the tool says of itself.
+/// A hash of the tool's description and signature.
 fn version(tool: &ToolSpec) -> u64 {
     let parts = [tool.description.as_bytes(), tool.signature.render(&tool.name).as_bytes()].concat();
     parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -229,7 +229,7 @@ mod tests {
         let seen = Seen { times: 3, shape: "{id: int}".to_owned() };
         assert_eq!(book.of("p.f", &tool("a")), Some(seen));
         assert_eq!(book.of("p.f", &tool("b")), None, "another description is another tool");
-        // The second result was the last that changed the file.
+        // The second result was the last one that changed the file.
         let again = Arc::new(LearnedShapes::in_file(file.clone()));
         assert_eq!(again.of("p.f", &tool("a")).map(|seen| seen.times), Some(2));
         let written = std::fs::read_to_string(&file).unwrap();

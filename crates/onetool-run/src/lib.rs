@@ -41,7 +41,7 @@ mod type_check;
 mod validate;
 mod work;
 
-// What tests share with examples names the crate as its users do.
+// Lets modules that tests share with examples use the crate's public name.
 #[cfg(test)]
 extern crate self as onetool_run;
 

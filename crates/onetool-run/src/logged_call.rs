@@ -1,7 +1,6 @@
-//! Which call something is logged in, so that whatever is logged on the way says for which run and tool.
+//! The call during which something is logged, so that log lines can name their run and tool.
 //!
-//! A span of the log for every call would cost more than most calls: this is one value per task, read only where something
-//! is logged.
+//! A log span per call would cost more than most calls: this is one value per task, read only when something is logged.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ tokio::task_local! {
     static CURRENT: LoggedCall;
 }
 
-/// A call that is under way.
+/// A call in progress.
 #[derive(Debug, Clone)]
 pub struct LoggedCall {
     pub run: Arc<str>,
@@ -19,12 +18,12 @@ pub struct LoggedCall {
 }
 
 impl LoggedCall {
-    /// Does the work of this call.
+    /// Runs the work of this call.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self, work).await
     }
 
-    /// Tells of the call that this thread is working on, if it is.
+    /// Reads the call that this task is working on, if any.
     pub fn with_current<T>(read: impl FnOnce(&Self) -> T) -> Option<T> {
         CURRENT.try_with(read).ok()
     }

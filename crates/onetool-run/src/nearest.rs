@@ -2,7 +2,7 @@
 
 pub use onetool_sdk::nearest;
 
-/// As many names as fit a reader, and how many more there are.
+/// Lists the first names, and how many more there are.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 60;
     let names: Vec<&str> = names.into_iter().collect();

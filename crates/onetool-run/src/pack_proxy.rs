@@ -1,4 +1,4 @@
-//! What a run sees of the toolbox: packs by name, aliases, the project pack, and errors that say what there is instead.
+//! The toolbox as a run sees it: packs by name, aliases, the project pack, and errors that suggest alternatives.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::toolbox::{Shared, value_size};
 /// The pack whose attributes are projects.
 pub const PROJECTS: &str = "proj";
 
-/// One tool call that a run made, for the account of a run that failed.
+/// One tool call that a run made, for the error report of a failed run.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
     pub name: QualifiedName,
     pub state: CallState,
-    /// Of a tool that raised an exception, where in its own code.
+    /// Where in its own code a tool raised its exception.
     pub traceback: Option<String>,
 }
 
-/// How far a call has come.
+/// The state of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallState {
     UnderWay,
@@ -47,18 +47,18 @@ pub struct PackProxy {
     /// How the code uses the names that it does not bind.
     used: HashMap<String, Use>,
     calls: Mutex<Vec<CallRecord>>,
-    /// What the first result of a tool looked like, for errors of code that misreads it.
+    /// Shape of the first result of each tool, for errors of code that misreads it.
     returned: Mutex<Vec<(QualifiedName, Shape)>>,
     unsent: Mutex<Tally>,
     printed: Mutex<PrintedLines>,
 }
 
-/// Printed text on its way to the client.
+/// Printed text to be sent to the client.
 #[derive(Default)]
 struct PrintedLines {
-    /// The beginning of a line.
+    /// An unfinished line.
     open: String,
-    /// Pieces that were reported as progress.
+    /// Number of pieces reported as progress.
     reported: usize,
 }
 
@@ -66,20 +66,20 @@ struct PrintedLines {
 #[derive(Default)]
 struct Tally {
     unsent: Unsent,
-    /// Tools whose definitions are counted.
+    /// Tools whose definitions have been counted.
     defined: HashSet<QualifiedName>,
 }
 
-/// Of so many tools, the shape of a result is kept.
+/// Maximum number of tools whose result shape is kept.
 const SHOWN_SHAPES: usize = 4;
 
-/// Pieces of printed text that are shown as progress, and characters of each.
+/// Maximum number of printed pieces shown as progress, and characters of each.
 const MAX_SHOWN_PRINTED: usize = 1000;
 const SHOWN_PRINTED: usize = 400;
-/// An account of more calls than this says how many there were.
+/// Maximum number of calls recorded for the error report.
 const RECORDED_CALLS: usize = 1000;
 
-/// Modules whose import is forgotten most.
+/// Modules whose import is most often forgotten.
 const MODULES: &[&str] = &[
     "asyncio",
     "base64",
@@ -106,7 +106,7 @@ const MODULES: &[&str] = &[
     "uuid",
 ];
 
-/// Names of modules that are used most without their import.
+/// Names that are most often used without importing them from their module.
 const IMPORTED: &[(&str, &str)] = &[
     ("ABC", "abc"),
     ("Counter", "collections"),
@@ -144,7 +144,7 @@ impl PackProxy {
         }
     }
 
-    /// Notes that a call begins, and where.
+    /// Records that a call begins; returns its index.
     fn begin(&self, name: &QualifiedName) -> Option<usize> {
         let mut calls = self.calls.lock();
         (calls.len() < RECORDED_CALLS).then(|| {
@@ -162,17 +162,17 @@ impl PackProxy {
         self.ctx.caller
     }
 
-    /// Tools that were called, with what their results look like.
+    /// Tools that were called, with the shapes of their results.
     pub(crate) fn returned(&self) -> Vec<(QualifiedName, Shape)> {
         self.returned.lock().clone()
     }
 
-    /// What the calls so far kept away from the model.
+    /// What the calls so far kept out of the model's context.
     pub(crate) fn unsent(&self) -> Unsent {
         self.unsent.lock().unsent
     }
 
-    /// Counts a result, and the definition of its tool the first time. What the toolbox says of itself saves nothing.
+    /// Counts a result, and the definition of its tool the first time. The `ot` pack saves nothing.
     fn count(&self, name: &QualifiedName, value: &Value, took: Duration) {
         if name.pack == "ot" {
             return;
@@ -187,7 +187,7 @@ impl PackProxy {
         }
     }
 
-    /// Shows the rest of what was printed: a line that was not ended.
+    /// Shows the rest of the printed text: an unfinished line.
     pub(crate) fn end_of_printed(&self) {
         let mut printed = self.printed.lock();
         let rest = std::mem::take(&mut printed.open);
@@ -208,7 +208,7 @@ impl PackProxy {
         }
     }
 
-    /// Looks at a tool's result, once.
+    /// Records the shape of a tool's first result.
     fn look_at(&self, name: &QualifiedName, value: &Value) {
         let mut returned = self.returned.lock();
         if returned.len() < SHOWN_SHAPES && name.pack != "ot" && !returned.iter().any(|(known, _)| known == name) {
@@ -229,7 +229,7 @@ impl PackProxy {
         let meant = nearest(name, candidates).map(|near| format!("; did you mean '{near}'?"));
         let forgotten = || MODULES.contains(&name).then(|| format!("; did you forget `import {name}`?"));
         let absent = || self.shared.absence(name).map(|why| format!(": {why}"));
-        // `my-github.list_issues()` is a subtraction to Python.
+        // Python parses `my-github.list_issues()` as a subtraction.
         let dashed = packs
             .iter()
             .find(|pack| {
@@ -310,7 +310,7 @@ impl Host for PackProxy {
         if name.starts_with("__") {
             return Ok(Lookup::Undefined);
         }
-        // A server that has not told its tools yet may have this one: the call will see.
+        // A server that has not listed its tools yet may have this one: the call will find out.
         if entry.pack.tools.is_empty() && matches!(entry.pack.origin, Origin::Proxy { .. }) {
             return Ok(Lookup::Function(name.to_owned()));
         }
@@ -352,7 +352,7 @@ impl Host for PackProxy {
                 let name = WrittenName::read(&name).name;
                 match self.shared.resolve_alias(name)? {
                     Some(target) => target.parse()?,
-                    // A function that was handed out under its full name.
+                    // A function that was passed on under its full name.
                     None if name.contains('.') => name.parse()?,
                     None => return Err(self.unknown_name(name)),
                 }
@@ -366,7 +366,7 @@ impl Host for PackProxy {
             outcome.as_ref().map_err(|error| &error.kind),
             Err(ErrorKind::NotFound | ErrorKind::Arguments | ErrorKind::Denied)
         );
-        // `os.path.exists` and `import` look for files that need not be there: nobody has to hear of it.
+        // `os.path.exists` and `import` probe for files that may not exist: not worth reporting.
         let was_absent = name.pack == "file"
             && name.function == "info"
             && outcome.as_ref().is_err_and(|error| error.exception() == "FileNotFoundError");

@@ -1,6 +1,6 @@
-//! What to do about a module that cannot be imported: which key adds its package, and what is at hand instead.
+//! Hints for modules that cannot be imported: which key adds the package, and what is available instead.
 
-/// What the configuration says about packages.
+/// The packages in the configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packages<'a> {
     pub(crate) configured: &'a [String],
@@ -8,7 +8,7 @@ pub(crate) struct Packages<'a> {
     pub(crate) problem: Option<String>,
 }
 
-/// Modules whose package has another name.
+/// Modules whose package has a different name.
 const PACKAGES: &[(&str, &str)] = &[
     ("Crypto", "pycryptodome"),
     ("PIL", "pillow"),
@@ -25,7 +25,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("yaml", "pyyaml"),
 ];
 
-/// What does the work of a module without a package.
+/// Alternatives to modules that need no package.
 const ALTERNATIVES: &[(&str, &str)] = &[
     ("bs4", "html.parser of the standard library, or web.fetch(url), which gives the text of a page"),
     ("dateutil", "datetime and zoneinfo of the standard library"),
@@ -44,7 +44,7 @@ const ALTERNATIVES: &[(&str, &str)] = &[
     ("ujson", "json of the standard library"),
 ];
 
-/// Modules that need a network, which no package gives to code in the sandbox.
+/// Modules that need a network, which code in the sandbox never has.
 const NETWORK: &[&str] = &[
     "aiohttp",
     "boto3",
@@ -95,7 +95,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text)
 }
 
-/// Whether a requirement is for a package: names are the same with any of `-_.` and in any case.
+/// Whether a requirement is for a package: `-`, `_` and `.` are equivalent, and case is ignored.
 fn names(requirement: &str, package: &str) -> bool {
     let end = requirement.find(|c: char| !(c.is_alphanumeric() || "-_.".contains(c))).unwrap_or(requirement.len());
     let normal = |name: &str| name.to_lowercase().replace(['_', '.'], "-");

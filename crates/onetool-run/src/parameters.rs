@@ -1,7 +1,7 @@
-//! From arguments as they were written to arguments by full name: positions, prefixes, and what is missing.
+//! Resolves arguments to full parameter names: positions, prefixes, and missing ones.
 //!
-//! A name that is not a parameter but the beginning of one stands for the first such parameter in the signature's order.
-//! A name that matches nothing is passed on, so that the tool gives its own error.
+//! A name that is not a parameter but a prefix of one means the first such parameter in signature order. A name that
+//! matches nothing is passed on, so that the tool gives its own error.
 
 use indexmap::IndexMap;
 use onetool_sdk::{Arguments, ParameterKind, Signature, ToolError, ToolSpec, Value};
@@ -21,7 +21,7 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         matches!(parameter.kind, ParameterKind::PositionalOnly | ParameterKind::PositionalOrKeyword)
     });
     let given = arguments.positional.len();
-    // Python would mistake a name for a position here: what was given by position stays so.
+    // Python would mistake a name for a position here, so positional arguments stay positional.
     let by_position =
         takes_rest || signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::PositionalOnly);
     let mut placed: Vec<&str> = Vec::new();
@@ -94,7 +94,7 @@ fn takes_keywords(signature: &Signature) -> bool {
     signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarKeyword)
 }
 
-/// Whether `name` can only be given by position, so that `**kwargs` may hold another of the same name.
+/// Whether `name` can only be given by position, so that `**kwargs` may hold another argument of that name.
 pub(crate) fn is_positional_only(signature: &Signature, name: &str) -> bool {
     signature
         .parameters

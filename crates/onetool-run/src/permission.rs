@@ -8,7 +8,7 @@ use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError, Value};
 use crate::approvals::Approvals;
 use crate::toolbox::value_size;
 
-/// What is decided for a tool.
+/// The decision for a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permission {
     Allow,
@@ -17,25 +17,25 @@ pub enum Permission {
     Deny,
 }
 
-/// Patterns and what they decide. The first that matches counts; what none matches is allowed. Of several lists, the
-/// strictest decision counts.
+/// Patterns and their decisions. The first match applies; a tool that matches none is allowed. With several lists, the
+/// strictest decision applies.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     lists: Vec<Vec<(GlobMatcher, Permission)>>,
     approvals: Arc<Approvals>,
 }
 
-/// Each argument is shown up to this many characters, so that none hides the others.
+/// Maximum characters shown of each argument, so that none hides the others.
 const SHOWN_VALUE: usize = 200;
-/// Of more arguments than this, the rest are shown by name only.
+/// Arguments beyond this many are shown by name only.
 const SHOWN_ARGUMENTS: usize = 40;
-/// Values of more bytes are not written out to be clipped.
+/// Values of more bytes are not formatted in full before they are clipped.
 const LARGE: usize = 4096;
-/// A name is shown up to this many characters.
+/// Maximum characters shown of a name.
 const SHOWN_NAME: usize = 60;
 
 impl Permissions {
-    /// Rules in order, e.g. `("github.delete_*", Ask)`. A pattern that is not a glob is an error that names it.
+    /// Creates rules in order, e.g. `("github.delete_*", Ask)`. The error names the invalid pattern.
     pub fn new<'a>(rules: impl IntoIterator<Item = (&'a str, Permission)>) -> Result<Self, globset::Error> {
         let rules = rules
             .into_iter()
@@ -55,31 +55,31 @@ impl Permissions {
         self.lists.iter().filter_map(decided).max().unwrap_or(Permission::Allow)
     }
 
-    /// Whether anything may have to be asked for.
+    /// Whether any call may need approval.
     pub(crate) fn may_ask(&self) -> bool {
         self.lists.iter().flatten().any(|(_, permission)| *permission == Permission::Ask)
     }
 
-    /// Whether nothing is said of any tool.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.lists.iter().all(Vec::is_empty)
     }
 
-    /// Both lists: whatever either forbids is forbidden.
+    /// Combines both lists: a tool that either forbids is forbidden.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.lists.extend(other.lists);
         self
     }
 
-    /// Where people decide.
+    /// Sets where people decide.
     #[must_use]
     pub fn with_approvals(mut self, approvals: Arc<Approvals>) -> Self {
         self.approvals = approvals;
         self
     }
 
-    /// Asks whoever can answer.
+    /// Asks the user, and anyone watching the list, for permission.
     pub(crate) async fn ask(
         &self,
         name: &QualifiedName,
@@ -90,7 +90,7 @@ impl Permissions {
     }
 }
 
-/// Every argument by name, each value clipped by itself, with a mark where something is left out.
+/// Formats every argument by name, each value clipped separately, with a mark where something is left out.
 pub(crate) fn shown(arguments: &Arguments) -> String {
     let positional = arguments.positional.iter().map(|value| (None, value));
     let named = arguments.named.iter().map(|(name, value)| (Some(clipped(name, SHOWN_NAME)), value));
@@ -102,7 +102,7 @@ pub(crate) fn shown(arguments: &Arguments) -> String {
     shown.join(", ")
 }
 
-/// A value as Python shows it, clipped. Of a large one no more is looked at than is shown.
+/// Formats a value as Python shows it, clipped. Reads no more of a large value than is shown.
 fn shown_value(value: &Value) -> String {
     match value {
         Value::Str(text) if text.len() > LARGE => {
@@ -119,7 +119,7 @@ fn shown_value(value: &Value) -> String {
     }
 }
 
-/// Control, bidirectional and invisible characters could make a question read as another one.
+/// Replaces control, bidirectional and invisible characters, which could change how a question reads.
 pub(crate) fn visible(c: char) -> char {
     let is_deceptive = matches!(
         c,

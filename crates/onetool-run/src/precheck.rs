@@ -1,8 +1,8 @@
-//! Calls that cannot work, found before anything runs: a name that is not a parameter, an argument that is missing, a
-//! literal that does not fit. Half a run with half its effects is worse than none.
+//! Finds calls that cannot work before anything runs: an unknown parameter, a missing argument, a literal that does not
+//! fit. Half a run with half its effects is worse than none.
 //!
-//! Only what is certain is refused. Prefixes count as the names they stand for; values that the text does not tell are
-//! taken as right. The rules are those of the call path.
+//! Only what is certain is refused. Prefixes count as the names they abbreviate; values that the source does not show
+//! are assumed to be valid. The rules are those of the call path.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Target<'a> {
     pub(crate) tool: &'a Arc<ToolSpec>,
 }
 
-/// The first call that cannot work. A single call is not checked here: the call path does it before anything happens.
+/// Returns the first call that cannot work. A single call is not checked here: the call path does it before any effect.
 pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     if code.calls.len() < 2 {
         return None;
@@ -35,7 +35,7 @@ pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     code.calls.iter().find_map(|site| check_site(site, shared).map(|error| Refusal { line: site.line, error }))
 }
 
-/// What `name.function(…)`, or `name(…)` with an alias, calls, where that is known.
+/// Resolves `name.function(…)`, or `name(…)` with an alias, to a tool, if it is known.
 pub(crate) fn target<'a>(name: &str, function: Option<&str>, shared: &'a Shared) -> Option<Target<'a>> {
     let (pack, function) = match function {
         Some(function) => {
@@ -56,7 +56,7 @@ pub(crate) fn target<'a>(name: &str, function: Option<&str>, shared: &'a Shared)
 fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     let target = target(&site.pack, site.function.as_deref(), shared)?;
     let Target { name, tool, .. } = &target;
-    // A value that only the run knows is opaque to the checks.
+    // A value known only at run time is opaque to the checks.
     let value =
         |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque("not known before the run".to_owned()));
     let arguments = Arguments {
@@ -70,6 +70,6 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     if !tool.checkable {
         return None;
     }
-    // What is not known before the run has no value yet, and is not judged.
+    // Opaque values are not checked.
     validate::check(&name.to_string(), tool, &bound).err()
 }

@@ -24,7 +24,7 @@ struct PathInput {
 #[derive(Deserialize, JsonSchema)]
 struct ListInput {}
 
-/// The pack for these projects.
+/// Creates the pack for these projects.
 pub fn project_pack(projects: &IndexMap<String, Project>) -> NativePack {
     let projects = Arc::new(projects.clone());
     let known = projects.clone();

@@ -1,8 +1,8 @@
-//! What a principal may use up: runs at once, calls a minute, seconds of computing a day.
+//! Enforces the limits of a principal: concurrent runs, calls per minute, seconds of computing per day.
 //!
-//! Counted over all servers that share their state. Calls and seconds are taken from shared token buckets in portions, so
-//! that most of them cost nothing; runs at once hold a lease each where several servers share. While the state cannot be
-//! reached each server counts for itself.
+//! Usage is counted over all servers that share state. Calls and seconds are taken from shared token buckets in
+//! portions, so that most of them need no access to the state; where several servers share state, each concurrent run
+//! holds a lease. While the state is unreachable each server counts for itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,39 +17,39 @@ use tokio_util::sync::CancellationToken;
 
 use crate::groups::Quota;
 
-/// Of a minute's calls, this part is taken at once; at most so many.
+/// The share of a minute's calls taken per request (one in `PORTION`), and its maximum.
 const PORTION: u32 = 20;
 const MOST_AT_ONCE: u32 = 50;
-/// Calls that were taken and not made lapse after this.
+/// Unused calls expire after this time.
 const LAPSE: Duration = Duration::from_secs(10);
-/// Milliseconds of computing that are taken at once.
+/// Milliseconds of computing taken per request.
 const COMPUTING: u32 = 1_000;
 const DAY: Duration = Duration::from_hours(24);
-/// Runs at once are counted over all servers up to this many; a higher limit holds on each server.
+/// Highest limit of concurrent runs that is counted over all servers; a higher one applies per server.
 const MOST_LEASES: u32 = 32;
-/// How long a run's lease holds, and how often it is renewed.
+/// Duration of a run's lease, and how often it is renewed.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);
-/// How long the state may take for an answer.
+/// Timeout for requests to the state.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// When to try again where a run is in the way.
+/// When to retry if another run occupies the slot.
 const RUN_AGAIN: Duration = Duration::from_secs(1);
-/// Principals that are remembered.
+/// Maximum number of principals remembered.
 const MAX_ACCOUNTS: usize = 10_000;
 
-/// Counts what principals use up.
+/// Counts the usage of principals.
 #[derive(Default)]
 pub struct Quotas {
     shared: Option<Shared>,
     accounts: Mutex<HashMap<Arc<str>, Account>>,
-    /// Buckets for as long as the shared ones cannot be reached.
+    /// Buckets used while the shared ones are unreachable.
     local: Mutex<HashMap<String, Bucket>>,
 }
 
 struct Shared {
     limits: Arc<dyn Limits>,
     leases: Arc<dyn Leases>,
-    /// Whether other servers count too.
+    /// Whether several servers share the state.
     is_team: bool,
     node: String,
 }
@@ -57,15 +57,15 @@ struct Shared {
 #[derive(Default)]
 struct Account {
     running: u32,
-    /// Calls that were taken and not made, and when.
+    /// Calls taken and not yet used, and when they were taken.
     calls: u32,
     taken: Option<Instant>,
-    /// Milliseconds that are left; less than none where a run took longer than expected.
+    /// Milliseconds left; negative if a run took longer than expected.
     computing: i64,
 }
 
 impl Quotas {
-    /// Shared with everyone who uses the same state.
+    /// Shares its counts with everyone who uses the same state.
     pub fn new(state: &State) -> Self {
         let shared = Shared {
             limits: state.limits(),
@@ -76,14 +76,14 @@ impl Quotas {
         Self { shared: Some(shared), ..Self::default() }
     }
 
-    /// Room for a run, until the answer is dropped.
+    /// Takes a slot for a run, until the result is dropped.
     pub(crate) async fn begin_run(self: &Arc<Self>, ctx: &CallContext, quota: Quota) -> Result<RunSlot, ToolError> {
         self.check_computing(&ctx.owner, quota).await?;
         self.take_place(ctx, quota).await
     }
 
-    /// Room for a run that was let in before, by this server or another one. It waits for its place, which may be held for a
-    /// moment by a server that has died; `None` where it is cancelled meanwhile.
+    /// Takes a slot for a run that was admitted before, by this server or another one. Waits for the slot, which a
+    /// server that has died may hold for a moment; `None` if the run is cancelled meanwhile.
     pub(crate) async fn go_on(self: &Arc<Self>, ctx: &CallContext, quota: Quota) -> Option<RunSlot> {
         loop {
             if let Ok(slot) = self.take_place(ctx, quota).await {
@@ -117,14 +117,14 @@ impl Quotas {
             match shared.lease(&owner, limit).await {
                 Ok(Some(lease)) => slot.lease = Some(HeldLease::keep(shared.leases.clone(), lease)),
                 Ok(None) => return Err(full()),
-                // Counted here alone, then.
+                // Counted on this server only.
                 Err(()) => {}
             }
         }
         Ok(slot)
     }
 
-    /// One more call.
+    /// Takes one call.
     pub(crate) async fn take_call(&self, ctx: &CallContext, quota: Quota) -> Result<(), ToolError> {
         let Some(limit) = quota.calls_per_minute else { return Ok(()) };
         let owner = &ctx.owner;
@@ -168,7 +168,7 @@ impl Quotas {
         if left > 0 {
             return Ok(());
         }
-        // What is owed must come back first.
+        // The debt must be recovered first.
         let owed = u32::try_from(1 - left).unwrap_or(u32::MAX);
         let wait = rate.per_token().map_or(DAY, |token| (token * owed).min(DAY));
         let message = format!("{seconds} seconds of computing were used within a day, which is the most");
@@ -183,7 +183,7 @@ impl Quotas {
     async fn take(&self, bucket: &str, wanted: u32, rate: Rate) -> Granted {
         if let Some(shared) = &self.shared {
             let (limits, name) = (shared.limits.clone(), bucket.to_owned());
-            // The state may be files, and block.
+            // The state may be in files, which block.
             let taking = tokio::task::spawn_blocking(move || onetool_state::wait(limits.take(&name, wanted, rate)));
             if let Ok(Ok(Ok(granted))) = tokio::time::timeout(PATIENCE, taking).await {
                 return granted;
@@ -207,7 +207,7 @@ impl Quotas {
 }
 
 impl Shared {
-    /// A place among the runs of all servers; none where all are taken.
+    /// Acquires a slot among the runs of all servers; `None` if all are taken.
     async fn lease(&self, owner: &str, limit: u32) -> Result<Option<Lease>, ()> {
         let start = u32::from(uuid::Uuid::new_v4().as_bytes()[0]) % limit;
         let holder = format!("{}-{}", self.node, uuid::Uuid::new_v4().simple());
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// A run's place. Given back when it is dropped.
+/// A run's slot, released on drop.
 pub(crate) struct RunSlot {
     quotas: Arc<Quotas>,
     owner: Arc<str>,
@@ -233,12 +233,12 @@ pub(crate) struct RunSlot {
 }
 
 impl RunSlot {
-    /// The run has computed for so long.
+    /// Charges the time that the run computed.
     pub(crate) fn computed(&self, took: Duration) {
         self.quotas.computed(&self.owner, took);
     }
 
-    /// Gives the place back before anybody hears of the run's end: whoever sends the next run then finds it free, at every
+    /// Releases the slot before the end of the run is reported, so that the client's next run finds it free at every
     /// server.
     pub(crate) async fn end(mut self) {
         if let Some(lease) = self.lease.take() {
@@ -256,7 +256,7 @@ impl Drop for RunSlot {
     }
 }
 
-/// A lease that is renewed until this is dropped.
+/// A lease that is renewed until it is dropped.
 struct HeldLease {
     done: CancellationToken,
     keeping: Option<JoinHandle<()>>,
@@ -281,7 +281,7 @@ impl HeldLease {
         Self { done, keeping: Some(keeping) }
     }
 
-    /// Waits until it is given back, unless the state takes too long.
+    /// Waits until the lease is released, unless the state takes too long.
     async fn release(mut self) {
         self.done.cancel();
         if let Some(keeping) = self.keeping.take() {

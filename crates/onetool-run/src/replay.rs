@@ -1,11 +1,12 @@
-//! A second engine for a run that the fast one could not finish, without repeating what the run has done.
+//! Repeats a run in a second engine when the fast one could not finish it, without repeating its calls.
 //!
-//! Some of what the fast engine lacks shows only while it runs: a sum of truth values, an exception with two arguments. A program
-//! is a function of the answers it gets, so the [`Recording`] keeps them, and full Python runs the program again on a
-//! [`Replay`] of them: each call that was made is answered from the recording, and only what comes after is really called.
+//! Some features that the fast engine lacks show only at run time: a sum of booleans, an exception with two arguments.
+//! A program is a function of the answers it gets, so a [`Recording`] keeps them, and full Python runs the program
+//! again on a [`Replay`] of them: calls that were already made are answered from the recording, and only later ones are
+//! made.
 //!
-//! **Invariant:** no call is made twice. A program that asks for something else the second time is left at its first
-//! failure.
+//! **Invariant:** no call is made twice. If the program makes a different call the second time, its first failure
+//! stands.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,36 +19,36 @@ use onetool_sdk::{Arguments, ToolError, Value};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Calls that are recorded at most.
+/// Maximum number of calls recorded.
 const MAX_CALLS: usize = 500;
-/// Bytes of arguments and answers that are recorded at most.
+/// Maximum bytes of arguments and answers recorded.
 const MAX_BYTES: usize = 8 << 20;
-/// Texts of errors that are remembered.
+/// Maximum number of error texts remembered.
 const MAX_ERRORS: usize = 100;
-/// What a value takes besides its text.
+/// Bytes counted for a value besides its text.
 const VALUE_BYTES: usize = 32;
 
-/// A host that remembers what it answered.
+/// A host that records its answers.
 pub(crate) struct Recording {
     host: Arc<dyn Host>,
     log: Mutex<Log>,
-    /// Bytes of printed text that the host was shown.
+    /// Bytes of printed text that the host received.
     printed: AtomicUsize,
 }
 
 struct Log {
     calls: Vec<Call>,
     bytes: usize,
-    /// Nothing had to be left out.
+    /// Whether nothing had to be left out.
     is_complete: bool,
-    /// What the host itself raised.
+    /// Errors that the host itself raised.
     errors: HashSet<String>,
 }
 
 struct Call {
     name: String,
     arguments: Arguments,
-    /// `None` while it is under way.
+    /// `None` while the call is in progress.
     answer: Option<Result<Value, ToolError>>,
 }
 
@@ -57,14 +58,14 @@ impl Recording {
         Self { host, log: Mutex::new(log), printed: AtomicUsize::new(0) }
     }
 
-    /// Whether another engine may succeed where the run failed like this.
+    /// Whether another engine may succeed after this failure.
     pub(crate) fn may_help(&self, failure: &Failure) -> bool {
         let Failure::Raised { exception, message, .. } = failure else { return false };
         let log = self.log.lock();
         log.is_complete && onetool_sandbox::may_lack(exception) && !log.errors.contains(message)
     }
 
-    /// The same host, for a run that begins again. `stop` ends a run that goes another way.
+    /// The same host, for repeating the run. `stop` ends a run that diverges.
     pub(crate) fn replay(&self, stop: CancellationToken) -> Replay {
         let calls = std::mem::take(&mut self.log.lock().calls);
         Replay {
@@ -90,7 +91,7 @@ impl Recording {
 }
 
 impl Log {
-    /// Notes that a call begins, and where.
+    /// Records that a call begins; returns its index.
     fn begin(&mut self, name: String, arguments: &Arguments) -> Option<usize> {
         let values = arguments.positional.iter().chain(arguments.named.values());
         self.take(values.map(|value| weight(value, MAX_BYTES)).sum());
@@ -104,7 +105,7 @@ impl Log {
     fn end(&mut self, place: Option<usize>, answer: &Result<Value, ToolError>) {
         self.take(answer.as_ref().map_or(0, |value| weight(value, MAX_BYTES)));
         if !self.is_complete {
-            // No use for what was kept so far.
+            // An incomplete recording is useless.
             self.calls = Vec::new();
         }
         if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
@@ -150,24 +151,24 @@ impl Host for Recording {
     }
 }
 
-/// A host that gives recorded answers first.
+/// A host that answers from the recording first.
 pub(crate) struct Replay {
     host: Arc<dyn Host>,
-    /// Calls that were made and have not been asked for again.
+    /// Recorded calls that have not been requested again.
     left: Mutex<Vec<Call>>,
     strayed: AtomicBool,
     stop: CancellationToken,
-    /// Bytes of printed text that the host was shown the first time, and has not been offered again.
+    /// Bytes of printed text that the host received the first time and that have not been printed again.
     shown: AtomicUsize,
 }
 
 impl Replay {
-    /// Whether the program asked for something else than the first time.
+    /// Whether the program made a different call than the first time.
     pub(crate) fn has_strayed(&self) -> bool {
         self.strayed.load(Ordering::Relaxed)
     }
 
-    /// The recorded answer; `None` if all have been given.
+    /// Returns the recorded answer; `None` if all have been given.
     fn answer(&self, target: &CallTarget, arguments: &Arguments) -> Option<Result<Value, ToolError>> {
         let mut left = self.left.lock();
         if left.is_empty() {
@@ -215,7 +216,7 @@ impl Host for Replay {
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
-        // Questions of the engine are none of the program's.
+        // Requests by the engine itself are not recorded calls of the program.
         if matches!(&target, CallTarget::Function(name) if name == CLOCK || name == REPEATING) {
             return self.host.call(target, arguments).await;
         }
@@ -226,7 +227,7 @@ impl Host for Replay {
     }
 }
 
-/// The engines hand over functions of packs in two ways, and aliases by their own name or by what they stand for.
+/// Normalises a call's name: engines pass pack functions in two forms, and aliases by their own name or their target.
 fn full_name(target: &CallTarget, host: &dyn Host) -> String {
     match target {
         CallTarget::Function(name) if name.contains('.') => name.clone(),
@@ -238,7 +239,7 @@ fn full_name(target: &CallTarget, host: &dyn Host) -> String {
     }
 }
 
-/// About how many bytes a value takes; counting ends at `limit`.
+/// Approximate size of a value in bytes; stops counting at `limit`.
 pub(crate) fn weight(value: &Value, limit: usize) -> usize {
     let mut bytes = VALUE_BYTES;
     let mut waiting = vec![value];
@@ -253,7 +254,7 @@ pub(crate) fn weight(value: &Value, limit: usize) -> usize {
             Value::Dict(pairs) => waiting.extend(pairs.iter().flat_map(|(key, value)| [key, value])),
             Value::Record { fields, .. } => waiting.extend(fields.iter().map(|(_, value)| value)),
             Value::BigInt(number) => bytes += usize::try_from(number.bits() / 8).unwrap_or(limit),
-            // Pictures and the like.
+            // Images and similar content.
             Value::Part(_) => bytes = limit,
             Value::None
             | Value::Bool(_)
@@ -276,7 +277,7 @@ pub(crate) fn weight(value: &Value, limit: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Counts its calls and answers with the count.
+    /// Counts its calls and returns the count.
     #[derive(Default)]
     struct Counter(AtomicUsize);
 
@@ -322,7 +323,7 @@ mod tests {
         assert!(!replay.has_strayed());
     }
 
-    /// Keeps what is printed.
+    /// Collects what is printed.
     #[derive(Default)]
     struct Screen(Mutex<String>);
 

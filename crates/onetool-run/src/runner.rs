@@ -1,4 +1,4 @@
-//! One run, from the command to the reply: prepare, execute, present. What each step does lives in its own module.
+//! One run, from the command to the reply: prepare, execute, present. Each step has its own module.
 
 mod admission;
 mod nested;
@@ -33,11 +33,11 @@ pub use admission::{Admission, Refusal};
 use nested::Nested;
 use prepare::{is_pack, prepare};
 
-/// What the client gets.
+/// The reply to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReply {
     pub text: String,
-    /// Content beside the text: images and the like.
+    /// Content besides the text, such as images.
     pub parts: Vec<Part>,
     pub is_error: bool,
 }
@@ -48,16 +48,16 @@ impl RunReply {
     }
 }
 
-/// What one request asks for beyond the settings.
+/// Options of one request, which override the settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunOptions {
-    /// From start to end, instead of `run.total_timeout`.
+    /// Total time from start to end, instead of `run.total_timeout`.
     pub timeout: Option<Duration>,
-    /// Characters that the client takes: a larger reply is stored, as one beyond `output.max_inline_size` is.
+    /// Maximum characters that the client accepts: a larger reply is stored, as one beyond `output.max_inline_size` is.
     pub max_inline: Option<usize>,
 }
 
-/// Added to the reply of a run that was cancelled because the server ends.
+/// Added to the reply of a run that was cancelled because the server is stopping.
 const STOPPING: &str = "\nhint: the server is stopping; run it again in a moment. What it had called is not undone";
 
 /// Runs commands. Cheap to clone; clones share the toolbox and the sandbox.
@@ -72,37 +72,37 @@ pub struct Runner {
     nested: Arc<Nested>,
 }
 
-/// Code that is ready to run, and where.
+/// Prepared code, and where it runs.
 struct Ready {
     code: PreparedCode,
     plan: Plan,
 }
 
-/// What a run had of its session.
+/// The session of a run.
 struct InSession {
     key: SessionKey,
     begun: Begun,
-    /// The session ended with the run.
+    /// Whether the session ended with the run.
     has_ended: bool,
 }
 
-/// How a stored text is laid out in lines.
+/// How stored text is split into lines.
 #[derive(Clone, Copy)]
 enum Layout {
     Text,
     Json,
 }
 
-/// What the code says of its own presentation.
+/// Presentation options that the code sets.
 struct PresentationOptions {
     format: Option<Format>,
     sanitise: bool,
 }
 
-/// What a reply tells besides the value or the failure.
+/// What a reply contains besides the value or the failure.
 struct Surrounding<'a> {
     proxy: &'a PackProxy,
-    /// Where a name went that the code does not find.
+    /// Where an undefined name was defined.
     lost: Option<String>,
     ctx: &'a CallContext,
 }
@@ -114,7 +114,7 @@ impl Runner {
         Self { toolbox, sandbox, settings, direct, names, durable: None, nested }
     }
 
-    /// Runs may wait for people, and survive this process.
+    /// Enables runs that wait for people and survive this process.
     #[must_use]
     pub fn with_durable(self, durable: Arc<Durable>) -> Self {
         Self { durable: Some(durable), ..self }
@@ -132,17 +132,17 @@ impl Runner {
         &self.sandbox
     }
 
-    /// Takes secrets out of what leaves this process by another way than a reply.
+    /// Removes secrets from output that leaves this process other than in a reply.
     pub fn redactor(&self) -> Redactor {
         self.settings.read().redactor.clone()
     }
 
-    /// Progress of a call that is not part of a run, with the rules of one.
+    /// Wraps the progress of a call outside a run, with the same rules as in a run.
     pub fn checked_progress(&self, progress: Arc<dyn ProgressSink>) -> Arc<dyn ProgressSink> {
         CheckedProgress::wrap(progress, &self.redactor())
     }
 
-    /// Later runs follow these.
+    /// Replaces the settings for later runs.
     pub fn replace_settings(&self, settings: RunSettings) {
         *self.settings.write() = Arc::new(settings);
     }
@@ -153,13 +153,13 @@ impl Runner {
         self.run_as(command, None, ctx, settings, Entrance::Ask).await
     }
 
-    /// The same in a session of this name: names of earlier runs in it are there, and those of this one stay.
+    /// Executes a command in a named session, where names persist from run to run.
     pub async fn run_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
         self.run_as(command, Some(session), ctx, settings, Entrance::Ask).await
     }
 
-    /// The same with what a request asks for.
+    /// Executes a command with the options of a request.
     pub async fn run_with_options(&self, command: &str, ctx: CallContext, options: RunOptions) -> RunReply {
         if options == RunOptions::default() {
             return self.run(command, ctx).await;
@@ -180,7 +180,7 @@ impl Runner {
         self.run_as(command, None, ctx, Arc::new(settings), entrance).await
     }
 
-    /// The same for a reader that takes a reply of any size, such as a pipe.
+    /// Executes a command for a reader that accepts a reply of any size, such as a pipe.
     pub async fn run_whole(&self, command: &str, ctx: CallContext) -> RunReply {
         self.run_as(command, None, ctx, self.whole_settings(), Entrance::Ask).await
     }
@@ -190,7 +190,7 @@ impl Runner {
         self.run_as(command, Some(session), ctx, self.whole_settings(), Entrance::Ask).await
     }
 
-    /// Nothing is stored, and nothing that was printed is cut.
+    /// Settings that store nothing and do not cut printed text.
     fn whole_settings(&self) -> Arc<RunSettings> {
         let mut settings = RunSettings { stores_large_output: false, ..(**self.settings.read()).clone() };
         settings.limits.max_printed = settings.limits.max_printed.max(settings.limits.max_value_bytes);
@@ -216,7 +216,7 @@ impl Runner {
                     return reply;
                 }
             } else if shared.may_ask() {
-                // It may have to wait for a person: what it did until then must be known.
+                // It may have to wait for a person, so its calls until then must be recorded.
                 let memory = durable.begin(&mut ctx);
                 journal = Some((durable, memory));
             }
@@ -232,7 +232,7 @@ impl Runner {
                 return reply;
             }
         };
-        // A run ends with its reply, or with all work: then it is cancelled, and still replies.
+        // On shutdown the run is cancelled, and still replies.
         ctx.cancel = ctx.cancel.child_token();
         let work = self.toolbox.work();
         let _under_way = work.begin();
@@ -257,7 +257,7 @@ impl Runner {
         let notices = ctx.notices.take();
         if !notices.is_empty() {
             let notices: Vec<String> = notices.iter().map(|notice| format!("[{notice}]")).collect();
-            // After the value, as the session's notes are after an error: a reader of JSON finds it at the beginning.
+            // After the value, as session notes come after an error: JSON stays at the beginning for its readers.
             reply.text = format!("{}\n{}", reply.text, notices.join("\n"));
         }
         if let Some((durable, journal)) = journal.filter(|(_, journal)| journal.is_suspended()) {
@@ -271,7 +271,7 @@ impl Runner {
         watch.end_of(|steps| &mut steps.present);
         shared.record_run(command, &reply, &watch, &ctx);
         if watch.steps.execute > LONG_RUN {
-            // Not waited for: nobody needs to know.
+            // Not awaited: nothing depends on it.
             drop(tokio::task::spawn_blocking(onetool_sandbox::give_back_grown_heap));
         }
         reply
@@ -314,7 +314,7 @@ impl Runner {
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
         ctx.code = Some(prepared.original.as_str().into());
-        // A run that ends early takes its calls with it.
+        // A run that ends early cancels its calls.
         ctx.cancel = ctx.cancel.child_token();
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
@@ -348,7 +348,7 @@ impl Runner {
         }
         if let Some(had) = &in_session {
             if let Some(note) = sessions::begun_note(&had.key, &had.begun) {
-                // An error begins with its type.
+                // An error must begin with its type.
                 reply.text = match (reply.text.is_empty(), reply.is_error) {
                     (true, _) => note,
                     (false, true) => format!("{}\n{note}", reply.text),
@@ -362,7 +362,7 @@ impl Runner {
         reply
     }
 
-    /// Prepares a command and decides where it runs; the error is a text for the client.
+    /// Prepares a command and decides where it runs; the error is the text for the client.
     fn ready(
         &self,
         command: &str,
@@ -383,14 +383,14 @@ impl Runner {
         }
     }
 
-    /// Where a name went that the code does not find.
+    /// Explains where an undefined name was defined.
     fn lost_name(&self, execution: &Execution, ctx: &CallContext, session: Option<&InSession>) -> Option<String> {
         let failure = execution.result.as_ref().err()?;
         let own = session.map(|session| &session.key);
         sessions::lost_name(failure, &ctx.owner, own, self.sandbox.sessions(), &self.names)
     }
 
-    /// `__session__ = None` without a name.
+    /// Handles `__session__ = None` without a name.
     fn end_last_session(&self, ctx: &CallContext, reply: &mut RunReply) {
         let note = match self.sandbox.sessions().last_of(&ctx.owner) {
             Some(key) => {
@@ -422,7 +422,7 @@ impl Runner {
         (execution, InSession { key: plan.key.clone(), begun, has_ended: ended.is_some() })
     }
 
-    /// Runs code as part of a call: the value, not how it is shown. What is only printed is the value as a text.
+    /// Runs code as part of a call and returns its value, unformatted. Printed text is the value if there is no other.
     pub async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
         let mut settings = (**self.settings.read()).clone();
         let turn = self.nested.turn(ctx, &mut settings.limits).await?;
@@ -445,7 +445,7 @@ impl Runner {
         let execution = self.execute(&prepared, &settings, proxy.clone(), &ctx.cancel, &shared).await;
         drop((guard, turn));
         if has_quota(&shared, &ctx) {
-            // The run around it only waited.
+            // The enclosing run was only waiting.
             shared.state.quotas.computed(&ctx.owner, begun.elapsed().saturating_sub(proxy.unsent().call_time));
         }
         match execution.result {
@@ -476,7 +476,7 @@ impl Runner {
         }
     }
 
-    /// Runs the code in its engine, and where that one does not do, in the other.
+    /// Runs the code in its engine, and in the fallback engine if that one cannot run it.
     async fn execute(
         &self,
         prepared: &PreparedCode,
@@ -567,7 +567,7 @@ impl Runner {
             Some(name) if is_of_ot(name, shared) => Format::Overview,
             _ => Format::Json,
         });
-        // Compact JSON is one line; stored, it is laid out so that lines mean something.
+        // Compact JSON is a single line; it is stored indented, so that lines are meaningful.
         let is_json = format == Format::Json
             && !options.sanitise
             && text.is_empty()
@@ -629,7 +629,7 @@ impl Runner {
         Packages { configured: &settings.packages, problem: self.sandbox.packages_problem() }
     }
 
-    /// Stores what is too large for a reply and answers its summary instead.
+    /// Stores a text that is too large for a reply and returns its summary instead.
     #[expect(clippy::too_many_arguments, reason = "all of them differ from run to run")]
     async fn fit(
         &self,
@@ -655,7 +655,7 @@ impl Runner {
                 Layout::Json => store.store_json(&text, &tool, output.preview_lines),
                 Layout::Text => store.store(&text, &tool, output.preview_lines),
             };
-            // The summary is all that is left of it.
+            // Only the summary is needed from here on.
             match stored {
                 Ok(stored) => {
                     drop(text);
@@ -664,7 +664,7 @@ impl Runner {
                     }
                     Ok(stored.summary(None))
                 }
-                // A disk that is full must not cost the model its result altogether.
+                // A full disk must not cost the model the whole result.
                 Err(error) => Err(format!(
                     "{}\n[the whole result has {} bytes and could not be stored: {error}]",
                     account::cap(text, output.max_inline_size),
@@ -681,13 +681,13 @@ impl Runner {
     }
 }
 
-/// Whether the code gives a value: by its last expression, or by a `return` that it reached.
+/// Whether the code returns a value: by its last expression, or by a `return` that it reached.
 fn has_value(prepared: &PreparedCode, read_back: &[(String, Value)]) -> bool {
     prepared.facts.ends_with_expression
         || (prepared.facts.returns_at_top && !read_back.iter().any(|(name, _)| name == END_REACHED))
 }
 
-/// What a sandbox is to run.
+/// Builds the program for the sandbox.
 fn program(prepared: &PreparedCode, shared: &Shared, settings: &RunSettings) -> Program {
     let facts = &prepared.facts;
     let is_free = |name: &&String| !facts.bound.contains(*name) && shared.state.catalog.pack(name).is_some();
@@ -712,10 +712,10 @@ fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunRepl
     RunReply::error(if sanitise { present::sanitise(&text) } else { text })
 }
 
-/// Values that take more memory are written on a thread of their own.
+/// Values that take more memory are written on a separate thread.
 const WRITTEN_INLINE: usize = 256 << 10;
 
-/// Writes a value; nothing if that takes longer than the run may.
+/// Writes a value; `None` if that exceeds the run's deadline.
 async fn present_in_time(mut value: Value, format: Format, deadline: Option<Instant>) -> Option<String> {
     if weight(&value, WRITTEN_INLINE) <= WRITTEN_INLINE {
         present::abbreviate_integers(&mut value);
@@ -731,9 +731,9 @@ async fn present_in_time(mut value: Value, format: Format, deadline: Option<Inst
     }
 }
 
-/// After a result of this many bytes, memory is given back.
+/// After a result of this many bytes, memory is returned to the system.
 const MUCH_MEMORY: usize = 8 << 20;
-/// After a run that executes for longer, the server looks whether it can give memory back.
+/// After a run that executes for longer, the server tries to return memory to the system.
 const LONG_RUN: Duration = Duration::from_millis(50);
 
 const NOTHING: &str = "Code executed successfully (no value returned)";
@@ -745,19 +745,19 @@ fn trim_newline(mut text: String) -> String {
     text
 }
 
-/// Whether what is shown is a page of a stored result.
+/// Whether the shown value is a page of a stored result.
 fn is_result_page(prepared: &PreparedCode, shared: &Shared) -> bool {
     let called = prepared.facts.last_call.as_deref();
     called.is_some_and(|name| shared.resolve_alias(name).ok().flatten().as_deref().unwrap_or(name) == "ot.result")
 }
 
-/// Whether a call is one of the `ot` pack, by its name or by an alias.
+/// Whether a call is to the `ot` pack, by name or by alias.
 fn is_of_ot(name: &str, shared: &Shared) -> bool {
     let target = shared.resolve_alias(name).ok().flatten();
     target.as_deref().unwrap_or(name).starts_with("ot.")
 }
 
-/// Python's truth, for the value of an option.
+/// Python's truthiness, for the value of an option.
 fn is_true(value: &Value) -> bool {
     match value {
         Value::Bool(truth) => *truth,

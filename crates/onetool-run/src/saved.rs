@@ -1,8 +1,8 @@
-//! Code that runs kept for later with `ot.save`: the pack `saved`, one function per name, and `$name`.
+//! Code that runs saved with `ot.save`: the pack `saved`, one function per name, and `$name`.
 //!
-//! What is saved is data of its own: it lives beside results and plans, never in a file that the user wrote, and it
-//! grants nothing. Its calls go through the one call path when it runs, with the policy of that moment, and a name that
-//! the configuration uses is never taken by it.
+//! Saved code is data of its own: it is stored beside results and plans, never in a file that the user wrote, and it
+//! grants nothing. Its calls take the usual call path when it runs, under the policy of that moment, and it never
+//! overrides a name that the configuration uses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,17 +26,17 @@ use crate::{Catalog, Snippet, SnippetParameter};
 /// The pack of saved code.
 pub const PACK: &str = "saved";
 
-/// How many pieces of code are kept; further ones are refused.
+/// Maximum number of saved pieces; further ones are refused.
 const MAX_SAVED: usize = 200;
-/// The longest code that is kept, in bytes.
+/// Maximum size of saved code, in bytes.
 const MAX_CODE: usize = 64 << 10;
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 500;
 const MAX_PARAMETERS: usize = 20;
-/// Other processes' changes are looked for this often, where looking is cheap.
+/// How often changes by other processes are looked for, where looking is cheap.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Code that was kept.
+/// A saved piece of code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedEntry {
     pub name: String,
@@ -48,14 +48,14 @@ pub struct SavedEntry {
     pub at: DateTime<Utc>,
 }
 
-/// Whether code of the same name is replaced.
+/// Whether to replace code of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     No,
     Yes,
 }
 
-/// All saved code, wherever shared state is kept.
+/// All saved code, in the shared state.
 pub struct SavedCode {
     documents: Option<Arc<dyn Documents>>,
     entries: RwLock<Arc<IndexMap<String, Arc<SavedEntry>>>>,
@@ -73,7 +73,7 @@ impl SavedCode {
         Self { documents: Some(documents), ..Self::nowhere() }
     }
 
-    /// Keeps nothing.
+    /// Stores nothing.
     pub fn nowhere() -> Self {
         Self {
             documents: None,
@@ -83,13 +83,13 @@ impl SavedCode {
         }
     }
 
-    /// Everything that is kept, by name.
+    /// All saved code, by name.
     pub fn all(&self) -> Arc<IndexMap<String, Arc<SavedEntry>>> {
         self.refresh();
         self.entries.read().clone()
     }
 
-    /// Keeps code. Blocks.
+    /// Saves code. Blocks.
     pub fn put(&self, entry: SavedEntry, replace: Replace) -> Result<(), ToolError> {
         let documents = self.documents.as_ref().ok_or_else(|| ToolError::unavailable("nothing is kept here"))?;
         check(&entry)?;
@@ -111,7 +111,7 @@ impl SavedCode {
         }
     }
 
-    /// Removes code. `false` where there is none of that name. Blocks.
+    /// Removes code. Returns `false` if there is none with that name. Blocks.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
         let Some(documents) = self.documents.as_ref().filter(|_| self.all().contains_key(name)) else {
             return Ok(false);
@@ -122,7 +122,7 @@ impl SavedCode {
         Ok(true)
     }
 
-    /// Looks for changes of other processes, unless that was done just now.
+    /// Looks for changes by other processes, unless that was just done.
     fn refresh(&self) {
         let Some(documents) = &self.documents else { return };
         let pause = documents.poll_every().unwrap_or(LOOK_AGAIN);
@@ -182,7 +182,7 @@ fn failure(error: &StateError) -> ToolError {
     ToolError::unavailable(format!("the saved code can't be reached: {error}"))
 }
 
-/// What is stored may have been written by anybody who can write there.
+/// Validates an entry, which may have been written by anyone with access to the storage.
 fn check(entry: &SavedEntry) -> Result<(), ToolError> {
     let refused = |text: String| Err(ToolError::value_error(text));
     let is_name = |name: &str| name.is_ascii() && is_python_identifier(name) && !name.starts_with('_');
@@ -217,7 +217,7 @@ fn check(entry: &SavedEntry) -> Result<(), ToolError> {
     }
 }
 
-/// Saved code as a pack.
+/// Saved code as a tool source.
 pub struct SavedSource {
     saved: Arc<SavedCode>,
     toolbox: Weak<dyn ToolboxView>,
@@ -263,7 +263,7 @@ impl ToolSource for SavedSource {
     }
 }
 
-/// The code with values for its parameters, on one line before its own first one.
+/// Prepends the values of the parameters to the code, on one line.
 fn with_values(entry: &SavedEntry, given: &Map<String, Json>) -> String {
     if entry.parameters.is_empty() {
         return entry.code.clone();
@@ -299,14 +299,14 @@ fn spec(entry: &SavedEntry) -> ToolSpec {
     ToolSpec::from_schema(&entry.name, &entry.description, schema)
 }
 
-/// The snippets of the configuration, and one for each piece of saved code whose name none of them has.
+/// The configured snippets, and one for each saved piece of code whose name is not used by them.
 pub(crate) fn with_saved(snippets: &IndexMap<String, Snippet>, catalog: &Catalog) -> IndexMap<String, Snippet> {
     let mut all: IndexMap<String, Snippet> = snippets
         .iter()
         .filter(|(_, snippet)| !snippet.is_saved)
         .map(|(name, one)| (name.clone(), one.clone()))
         .collect();
-    // A user may have a pack of that name.
+    // A user's pack may have that name.
     let Some(pack) = catalog.pack(PACK).filter(|entry| entry.pack.docs == PackDocs::Off) else { return all };
     for (name, tool) in &pack.pack.tools {
         if all.contains_key(name) {

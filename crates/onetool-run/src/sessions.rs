@@ -1,6 +1,6 @@
-//! Which session a run belongs to, and what is said about names that runs do not share.
+//! Decides which session a run belongs to, and explains names that runs do not share.
 //!
-//! Code names its session (`__session__ = "name"`), or whoever sends it does. Sessions themselves live in the sandbox.
+//! The code names its session (`__session__ = "name"`), or the client does. Sessions themselves live in the sandbox.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use crate::code::{Facts, SESSION, SessionWish};
 
-/// Characters of a session's name.
+/// Maximum length of a session's name, in characters.
 const MAX_NAME: usize = 64;
-/// Clients whose names are remembered, and how many names of each.
+/// Maximum number of clients whose names are remembered, and of names of each.
 const MAX_OWNERS: usize = 256;
 const MAX_NAMES: usize = 300;
 
@@ -24,16 +24,16 @@ pub(crate) struct SessionPlan {
     pub(crate) ends: bool,
 }
 
-/// What a run is to do about sessions.
+/// How a run uses sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     Without,
     In(SessionPlan),
-    /// A run of its own, before which the session that was used last ends.
+    /// Runs outside a session, and ends the session that was used last.
     EndLast,
 }
 
-/// Decides for code. `given` is the session that whoever sends it names; the error is for the client.
+/// Decides where code runs. `given` is the session that the client names; the error is the text for the client.
 pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine: Engine) -> Result<Plan, String> {
     let (name, ends) = match (&facts.session, given) {
         (SessionWish::Unclear, _) => {
@@ -66,7 +66,7 @@ pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine:
     Ok(Plan::In(SessionPlan { key: SessionKey { owner: Arc::clone(owner), name: name.to_owned() }, ends }))
 }
 
-/// What the reader must know of the session, before the reply.
+/// The note about the session that precedes the reply.
 pub(crate) fn begun_note(key: &SessionKey, begun: &Begun) -> Option<String> {
     match begun {
         Begun::Again(end) => {
@@ -76,12 +76,12 @@ pub(crate) fn begun_note(key: &SessionKey, begun: &Begun) -> Option<String> {
     }
 }
 
-/// What is said of a session that ended with its run.
+/// The note about a session that ended with its run.
 pub(crate) fn ended_note(key: &SessionKey) -> String {
     format!("session '{}' ended with this run: its names are gone", key.name)
 }
 
-/// Names that runs without a session bound lately, by client.
+/// Names that runs without a session recently bound, by client.
 #[derive(Debug, Default)]
 pub(crate) struct RecentNames {
     owners: Mutex<Owners>,
@@ -90,12 +90,12 @@ pub(crate) struct RecentNames {
 #[derive(Debug, Default)]
 struct Owners {
     names: HashMap<Arc<str>, VecDeque<String>>,
-    /// Those who ran first go first.
+    /// In order of their first run; the oldest is removed first.
     order: VecDeque<Arc<str>>,
 }
 
 impl RecentNames {
-    /// Notes what a run binds.
+    /// Remembers the names that a run binds.
     pub(crate) fn note(&self, owner: &Arc<str>, facts: &Facts) {
         if facts.top_level.is_empty() {
             return;
@@ -124,7 +124,7 @@ impl RecentNames {
     }
 }
 
-/// Where the name went that a run misses, if another run of the same client had it.
+/// Explains where an undefined name was defined, if another run of the same client bound it.
 pub(crate) fn lost_name(
     failure: &Failure,
     owner: &str,

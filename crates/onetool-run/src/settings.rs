@@ -1,4 +1,4 @@
-//! What a configuration means for runs, resolved: nothing here is optional that must exist.
+//! The resolved configuration of runs: nothing here is optional that must exist.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Catalog, Gate, LearnedShapes, Permissions, SavedCode, SearchIndex, T
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SnippetParameter {
     pub required: bool,
-    /// The type as the snippet's author wrote it; only shown.
+    /// The type as the snippet's author wrote it; for display only.
     pub kind: Option<String>,
     pub default: Option<serde_json::Value>,
     pub description: Option<String>,
@@ -35,7 +35,7 @@ pub struct Snippet {
     pub is_saved: bool,
 }
 
-/// Where messages of topics that match `pattern` go.
+/// The file for messages of topics that match `pattern`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     pub pattern: String,
@@ -43,24 +43,24 @@ pub struct Topic {
     pub file: PathBuf,
 }
 
-/// What happens with large outputs.
+/// How large outputs are handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputSettings {
-    /// Larger outputs are stored; 0 turns that off.
+    /// Larger outputs are stored; 0 disables storing.
     pub max_inline_size: usize,
     /// Stored results older than this are removed; zero keeps them.
     pub result_ttl: Duration,
     pub preview_lines: usize,
-    /// Images, recordings and resources of one reply take at most this many bytes together; the rest is left out.
+    /// Maximum bytes of images, recordings and resources in one reply; the rest is left out.
     pub max_media_bytes: usize,
     /// Absolute.
     pub result_store_dir: PathBuf,
-    /// All stored results together; beyond it the oldest go.
+    /// Maximum bytes of all stored results; beyond it the oldest are removed.
     pub max_store_bytes: u64,
 }
 
 impl OutputSettings {
-    /// How long results are kept, and how much of them.
+    /// How long results are kept, and how many bytes of them.
     pub fn retention(&self) -> Retention {
         Retention { ttl: self.result_ttl, max_bytes: self.max_store_bytes, ..Retention::default() }
     }
@@ -73,10 +73,10 @@ pub struct StatsSettings {
     /// Absolute.
     pub file: PathBuf,
     pub flush_interval: Duration,
-    /// Flat figures, where the configuration has them; else savings are measured.
+    /// Fixed savings per call, if configured; otherwise savings are measured.
     pub context_per_call: Option<u64>,
     pub time_overhead_per_call_ms: Option<u64>,
-    /// US dollars a million tokens.
+    /// US dollars per million tokens.
     pub input_cost: f64,
     pub output_cost: f64,
     pub chars_per_token: f64,
@@ -84,21 +84,21 @@ pub struct StatsSettings {
     pub shapes: bool,
 }
 
-/// How an upstream server is.
+/// The status of an upstream server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     pub name: String,
     /// `connected`, `connecting`, `disconnected` or `disabled`.
     pub state: String,
-    /// Why, where it is not connected.
+    /// Why it is not connected.
     pub reason: Option<String>,
 }
 
-/// The toolbox at one moment: what the `ot` pack tells about.
+/// The toolbox at one moment, as the `ot` pack reports it.
 #[derive(Clone)]
 pub struct ToolboxState {
     pub catalog: Arc<Catalog>,
-    /// Alias to `pack.function`.
+    /// Target of each alias: `pack.function`.
     pub aliases: IndexMap<String, String>,
     pub snippets: IndexMap<String, Snippet>,
     /// Instructions by pack, from `prompts.packs`.
@@ -109,64 +109,64 @@ pub struct ToolboxState {
     /// Results that were too large for a reply.
     pub results: ResultStore,
     pub stats: StatsSettings,
-    /// What was called before, where that is kept.
+    /// Earlier calls, if they are recorded.
     pub trail: Option<Arc<dyn Trail>>,
     /// The project's folder.
     pub folder: PathBuf,
-    /// Folders that are written to, the one that holds most of the others first.
+    /// Folders that are written to; the one that contains most of the others is first.
     pub storage: Vec<PathBuf>,
-    /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
+    /// The language version of runs and the engine that executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,
-    /// What the configuration says of tools instead of what they say themselves, by `pack.function`.
+    /// What the configuration overrides about tools, by `pack.function`.
     pub overrides: IndexMap<String, ToolOverride>,
-    /// Where packs are documented; `None` where nowhere.
+    /// Where packs are documented; `None` if nowhere.
     pub docs: IndexMap<String, Option<String>>,
-    /// What tools were seen to return.
+    /// What tools have been seen to return.
     pub learned: Arc<LearnedShapes>,
     /// Which tools may be called.
     pub permissions: Permissions,
-    /// Who may do what.
+    /// What each principal may do.
     pub groups: Arc<Groups>,
-    /// What they have used up.
+    /// What principals have used.
     pub quotas: Arc<Quotas>,
-    /// Code that runs kept for later.
+    /// Code that runs saved.
     pub saved: Arc<SavedCode>,
-    /// What searches in all this look words up in.
+    /// The search index over all of this.
     pub search: Arc<SearchIndex>,
 }
 
 impl ToolboxState {
-    /// Stored results of whoever calls: nobody else reads theirs.
+    /// The caller's stored results; nobody else can read them.
     pub fn results_of(&self, ctx: &CallContext) -> ResultStore {
         ctx.principal_owner().map_or_else(|| self.results.clone(), |owner| self.results.scoped(owner))
     }
 }
 
-/// How runs are executed and answered. Without `Debug`: it holds secrets.
+/// How runs are executed and presented. Does not implement `Debug`, because it holds secrets.
 #[derive(Clone)]
 pub struct RunSettings {
-    /// Keeps the values of secrets out of replies.
+    /// Removes secrets from replies.
     pub redactor: Redactor,
-    /// Calls that the configuration forbids.
+    /// Calls that the configuration blocks.
     pub gate: Gate,
     pub engine: Engine,
     pub limits: Limits,
     /// Whether calls are checked against signatures before anything runs.
     pub type_check: bool,
-    /// Whether output is sanitised where the code does not say.
+    /// Whether output is sanitised by default.
     pub sanitise: bool,
-    /// An error's text is cut to this many bytes.
+    /// Maximum size of an error's text, in bytes.
     pub max_error_bytes: usize,
     /// What code may do with files, through the `file` pack.
     pub files: FileAccess,
-    /// How many sessions there may be, and for how long.
+    /// Maximum number of sessions, and how long they last.
     pub sessions: SessionLimits,
-    /// Packages that the configuration names, for errors about those that it does not.
+    /// Configured packages, for errors about missing ones.
     pub packages: Vec<String>,
     /// Whether a reply that is too large is stored and summarised.
     pub stores_large_output: bool,
-    /// A limit that the client asked for, besides `output.max_inline_size`.
+    /// A limit that the client requested, besides `output.max_inline_size`.
     pub max_inline: Option<usize>,
 }
 

@@ -1,27 +1,27 @@
-//! What results look like: the shape of a value, never the value.
+//! The shapes of results: the shape of a value, never the value.
 //!
-//! A shape is a Python type as one would write it down after looking at a result: `{title: str, tags: list[str]}`. Shapes
-//! of several results are merged: what was there only sometimes gets a `?`, what had several types becomes a union, and a
-//! dict whose keys look like data becomes `dict[str, …]`. Everything is bounded: depth, keys, items looked at, text.
+//! A shape is a Python type as one would write it down after seeing a result: `{title: str, tags: list[str]}`. Shapes
+//! of several results are merged: a field that is not always present gets a `?`, several types become a union, and a
+//! dict whose keys look like data becomes `dict[str, …]`. Everything is bounded: depth, keys, items examined, text.
 
 use std::collections::BTreeSet;
 
 use onetool_sdk::Value;
 use serde::{Deserialize, Serialize};
 
-/// How deep a value is looked at.
+/// Maximum depth to examine.
 const MAX_DEPTH: usize = 5;
-/// Of a list, so many items are looked at.
+/// Maximum number of items examined per list.
 const MAX_ITEMS: usize = 20;
-/// Of a whole value, so many parts are looked at.
+/// Maximum number of nodes examined per value.
 const MAX_NODES: usize = 2_000;
-/// A dict with more keys than this holds data by key.
+/// A dict with more keys than this is treated as a map, whose keys are data.
 const MAX_KEYS: usize = 24;
-/// Keys longer than this are data.
+/// Keys longer than this are treated as data.
 const MAX_KEY: usize = 40;
-/// A shape's text is at most so long.
+/// Maximum length of a shape's text.
 pub const MAX_TEXT: usize = 600;
-/// A union of more types than this is anything.
+/// A union of more types than this becomes `Any`.
 const MAX_UNION: usize = 4;
 
 /// The shape of one value, or of several merged.
@@ -30,20 +30,20 @@ pub struct Shape {
     /// Python names of types without parts: `str`, `int`, `None`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     plain: BTreeSet<String>,
-    /// Items of lists.
+    /// Shape of list items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     list: Option<Box<Shape>>,
-    /// Dicts with fields.
+    /// Fields of dicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     object: Option<Fields>,
-    /// Values of dicts whose keys are data.
+    /// Shape of the values of dicts whose keys are data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     map: Option<Box<Shape>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Fields {
-    /// How many dicts were merged.
+    /// Number of dicts merged.
     seen: u64,
     /// In the order in which they were first seen.
     fields: Vec<Field>,
@@ -52,7 +52,7 @@ struct Fields {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Field {
     name: String,
-    /// In how many dicts.
+    /// Number of dicts that contain it.
     seen: u64,
     shape: Shape,
 }
@@ -94,7 +94,7 @@ impl Shape {
         shape
     }
 
-    /// Takes a dict's pairs; a key that is not text has no name.
+    /// Adds the pairs of a dict; the name of a non-text key is `None`.
     fn fill<'a>(
         &mut self,
         pairs: impl Iterator<Item = (Option<&'a str>, &'a Value)> + Clone,
@@ -121,7 +121,7 @@ impl Shape {
         self.object = Some(Fields { seen: 1, fields: pairs.map(&mut field).collect() });
     }
 
-    /// Adds what another result looked like.
+    /// Merges the shape of another result.
     pub fn merge(&mut self, other: Self) {
         self.plain.extend(other.plain);
         merge_boxed(&mut self.list, other.list);
@@ -132,7 +132,7 @@ impl Shape {
                 None => self.object = Some(other),
             }
         }
-        // Keys that come and go are data, and so are those that some of the dicts already were.
+        // Keys that vary are data, and so are those of dicts merged with a map.
         if let Some(fields) = self.object.take_if(|fields| self.map.is_some() || fields.are_data()) {
             let mut inner = Self::default();
             for field in fields.fields {
@@ -142,7 +142,7 @@ impl Shape {
         }
     }
 
-    /// As a Python type, cut where it would be too long.
+    /// Formats the shape as a Python type, cut where it would be too long.
     pub fn text(&self) -> String {
         for depth in (1..=MAX_DEPTH + 1).rev() {
             let text = self.rendered(depth);
@@ -176,7 +176,7 @@ impl Shape {
         if parts.is_empty() { "Any".to_owned() } else { parts.join(" | ") }
     }
 
-    /// Whether it says more than a type's name would.
+    /// Whether it says more than a type name.
     pub fn has_parts(&self) -> bool {
         self.object.is_some() || self.list.is_some() || self.map.is_some()
     }
@@ -218,7 +218,7 @@ fn merge_boxed(known: &mut Option<Box<Shape>>, other: Option<Box<Shape>>) {
     }
 }
 
-/// Names of fields are written like names; what has many digits, an `@` or a slash in it is a value.
+/// Whether a key is data: field names look like identifiers; many digits, an `@` or a slash suggest a value.
 fn looks_like_data(key: &str) -> bool {
     let begins_well = key.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | '$' | '@'));
     let is_written_well = key

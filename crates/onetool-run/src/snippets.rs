@@ -1,20 +1,20 @@
-//! `$name key=value`: templates of code, expanded before anything is parsed.
+//! `$name key=value`: code templates, expanded before anything is parsed.
 //!
-//! Values are data. A template that puts a value into code as a literal uses the filter `literal`, which quotes it;
-//! without the filter the text goes in as it is, because templates may also take code.
+//! Values are data. A template that inserts a value into code as a literal uses the filter `literal`, which quotes it;
+//! without the filter the text is inserted unchanged, because templates may also take code.
 
 use indexmap::IndexMap;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use crate::settings::Snippet;
 
-/// A snippet that expands to a snippet that expands …: this many times at most.
+/// Maximum number of expansions of snippets that expand to snippets.
 const MAX_DEPTH: usize = 8;
 
-/// What a template may expand to.
+/// Maximum size of an expanded template.
 const MAX_EXPANDED: usize = 1 << 20;
 
-/// How much work a template may do.
+/// Maximum amount of work that a template may do.
 const TEMPLATE_FUEL: u64 = 200_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,7 @@ fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<Strin
     fill(name, snippet, values, given)
 }
 
-/// A snippet's code with these values, whatever they contain. What it expands to may be a snippet in turn.
+/// Expands a snippet with these values, whatever they contain. The result may be a snippet in turn.
 pub fn expand_snippet(
     name: &str,
     given: IndexMap<String, String>,
@@ -129,7 +129,7 @@ fn fill(
         .map_err(|error| SnippetError::Template { name: name.to_owned(), message: error_text(&error) })
 }
 
-/// Whether a template can be understood, without anything to fill in. The error says what is wrong with it.
+/// Checks that a template compiles, without values. The error says what is wrong with it.
 pub fn check_template(body: &str) -> Result<(), String> {
     environment().template_from_str(body).map(|_| ()).map_err(|error| error_text(&error))
 }
@@ -150,7 +150,7 @@ fn environment() -> Environment<'static> {
                 .map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
         });
     }
-    // Text that is JSON is the value that it stands for.
+    // Text that is JSON becomes the value it represents.
     environment.add_filter("data", |value: minijinja::Value| {
         let json = match value.as_str() {
             Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
@@ -186,7 +186,7 @@ pub fn usage_of(name: &str, snippet: &Snippet) -> String {
     text
 }
 
-/// Free text before the first `key=`, and the pairs.
+/// Splits off free text before the first `key=`, and parses the pairs.
 fn parse_arguments(rest: &str, snippet: &Snippet) -> (String, IndexMap<String, String>) {
     let body = rest.trim_matches([' ', '\t', '\r', '\n']);
     let first_line_only = !rest.trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
@@ -201,7 +201,7 @@ fn looks_like_lines(body: &str, snippet: &Snippet) -> bool {
     line.split_once(':').is_some_and(|(key, _)| snippet.parameters.contains_key(key.trim())) && !line.contains('=')
 }
 
-/// `key: value` lines; a line that starts no pair goes on with the one before.
+/// Parses `key: value` lines; a line that starts no pair continues the previous one.
 fn parse_lines(body: &str) -> IndexMap<String, String> {
     let mut pairs: IndexMap<String, String> = IndexMap::new();
     for line in body.lines() {
@@ -227,7 +227,7 @@ fn is_key(text: &str) -> bool {
         && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// `a=1 b="x y" c=the rest`: a value runs to the next ` word=`; matching outer quotes go; `\=` is a literal `=`.
+/// `a=1 b="x y" c=the rest`: a value extends to the next ` word=`; outer quotes are removed; `\=` is a literal `=`.
 fn parse_pairs(body: &str) -> (String, IndexMap<String, String>) {
     let starts = pair_starts(body);
     let head_end = starts.first().map_or(body.len(), |&(start, _)| start);
@@ -241,7 +241,7 @@ fn parse_pairs(body: &str) -> (String, IndexMap<String, String>) {
     (positional, pairs)
 }
 
-/// Where each `word=` begins, outside quotes, and where its `=` stands.
+/// The positions of each `word=` outside quotes, and of its `=`.
 fn pair_starts(body: &str) -> Vec<(usize, usize)> {
     let mut starts = Vec::new();
     let mut quote: Option<char> = None;

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// The time of each step. A step that a run did not reach took none.
+/// The time of each step; zero for a step that the run did not reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// From the command to code: fence, snippet, parsing, aliases, and whether what it calls exists.
+    /// From the command to code: fence, snippet, parsing, aliases, and whether the called tools exist.
     pub prepare: Duration,
-    /// By the type checker, where there was something for it to see.
+    /// In the type checker.
     pub check: Duration,
-    /// In the sandbox, with the calls that the code made.
+    /// In the sandbox, including the calls that the code made.
     pub execute: Duration,
     /// From the value to the text: format, sanitising, storing.
     pub present: Duration,
@@ -21,10 +21,10 @@ impl Steps {
     }
 }
 
-/// What a run kept away from the model.
+/// What a run kept out of the model's context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unsent {
-    /// Bytes of results, and of the definitions of the tools that gave them.
+    /// Bytes of results, and of the definitions of the tools that returned them.
     pub bytes: u64,
     /// The time that all calls took together.
     pub call_time: Duration,
@@ -42,7 +42,7 @@ impl Stopwatch {
         Self { last: Instant::now(), steps: Steps::default(), unsent: Unsent::default() }
     }
 
-    /// The step that `chosen` points out ends here, and the next one begins.
+    /// Ends the step that `chosen` selects, and begins the next one.
     pub(crate) fn end_of(&mut self, chosen: impl FnOnce(&mut Steps) -> &mut Duration) {
         let now = Instant::now();
         *chosen(&mut self.steps) += now - self.last;

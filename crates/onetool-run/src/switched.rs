@@ -1,4 +1,4 @@
-//! A source whose packs and tools can be switched off.
+//! A source whose packs and tools can be disabled.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use onetool_sdk::{
 };
 use onetool_state::switches::Switches;
 
-/// Hides what is switched off, and refuses to call it.
+/// Hides disabled tools and refuses to call them.
 pub struct SwitchedSource {
     inner: Arc<dyn ToolSource>,
     switches: Arc<Switches>,
@@ -40,7 +40,7 @@ impl ToolSource for SwitchedSource {
     }
 
     fn generation(&self) -> u64 {
-        // Either part changing changes the sum, as neither ever goes back.
+        // A change in either part changes the sum, because neither ever decreases.
         self.inner.generation().wrapping_add(self.switches.generation())
     }
 
@@ -100,7 +100,7 @@ impl ToolSource for SwitchedSource {
     }
 }
 
-/// What is wrong with the file of the switches.
+/// Reports a problem with the file of the switches.
 pub fn switch_note(switches: &Switches) -> Option<HealthNote> {
     switches.problem().map(|problem| HealthNote {
         severity: Severity::Warning,

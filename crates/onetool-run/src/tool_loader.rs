@@ -1,4 +1,4 @@
-//! Finds out which tools there are, and notices when that changes.
+//! Loads the tools of all sources, and notices when they change.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use crate::{Catalog, ToolOverride};
 
-/// The sources, and the state in which their packs were last read.
+/// The sources and their packs as last read.
 pub struct ToolLoader {
     sources: Vec<Arc<dyn ToolSource>>,
     overrides: IndexMap<String, ToolOverride>,
     read: Mutex<Read>,
 }
 
-/// What was read last, and how old the sources were then. Nothing, before the first time.
+/// The catalog as last read, and the generations of the sources then; empty before the first read.
 #[derive(Default)]
 struct Read {
     generations: Vec<u64>,
@@ -31,9 +31,9 @@ impl ToolLoader {
         &self.sources
     }
 
-    /// The catalog of now: the one that was read last, unless a source has changed since.
+    /// Returns the current catalog: the one last read, unless a source has changed since.
     ///
-    /// Whoever comes while another reads waits for what is read.
+    /// A caller that arrives during a read waits for its result.
     pub fn catalog(&self) -> Arc<Catalog> {
         let now = self.current();
         let mut read = self.read.lock();

@@ -1,6 +1,6 @@
 //! The one call path: resolve → match parameters → validate → permit → execute → record.
 //!
-//! Every way in (a run, REST, the command line, a tool that calls a tool) and every kind of tool goes through
+//! Every caller (a run, REST, the command line, a tool that calls a tool) and every kind of tool goes through
 //! [`Shared::call`].
 
 use std::panic::AssertUnwindSafe;
@@ -31,17 +31,17 @@ use crate::tool_loader::ToolLoader;
 use crate::work::Work;
 use crate::{parameters, validate};
 
-/// A tool that calls a tool that calls a tool …: this deep at most.
+/// Maximum depth of tools that call tools.
 const MAX_DEPTH: u32 = 16;
 
-/// A folder that `proj.<name>` stands for.
+/// The folder that `proj.<name>` refers to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
     pub path: PathBuf,
     pub attributes: IndexMap<String, serde_json::Value>,
 }
 
-/// What became of a call, for statistics and logs.
+/// The outcome of a call, for statistics and logs.
 #[derive(Debug, Clone)]
 pub struct CallOutcome<'a> {
     pub name: &'a QualifiedName,
@@ -51,16 +51,16 @@ pub struct CallOutcome<'a> {
     /// The exception type of a failed call.
     pub error: Option<&'a str>,
     pub failure: Option<&'a ToolError>,
-    /// The arguments for people to read, where [`Recorder::wants_arguments`].
+    /// The arguments for display, if [`Recorder::wants_arguments`].
     pub arguments: Option<&'a str>,
-    /// A hash of the arguments, where [`Recorder::wants_hashes`].
+    /// A hash of the arguments, if [`Recorder::wants_hashes`].
     pub arguments_hash: Option<&'a str>,
-    /// What became of the question whether it may be made, where a person was asked.
+    /// The decision, if a person was asked for approval.
     pub approval: Option<Approval>,
     pub ctx: &'a CallContext,
 }
 
-/// What a person said to a call.
+/// A person's answer to a call that needed approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     Granted,
@@ -76,44 +76,44 @@ impl Approval {
     }
 }
 
-/// What is noted of a call on its way.
+/// Collected about a call while it is processed.
 #[derive(Default)]
 struct Noted {
     arguments_hash: Option<String>,
     approval: Option<Approval>,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub struct RunOutcome<'a> {
     pub command: &'a str,
     pub duration: Duration,
     pub steps: Steps,
-    /// What its calls kept away from the model.
+    /// What its calls kept out of the model's context.
     pub unsent: Unsent,
     pub chars_out: usize,
     pub is_error: bool,
-    /// What the client was answered.
+    /// The reply to the client.
     pub text: &'a str,
     pub ctx: &'a CallContext,
 }
 
-/// Is told of every call and every run. Must not block.
+/// Receives every call and every run. Must not block.
 pub trait Recorder: Send + Sync {
     fn call(&self, outcome: &CallOutcome<'_>);
     fn run(&self, outcome: &RunOutcome<'_>);
 
-    /// Is told of a call or a run before it is made, where it is shown meanwhile.
+    /// Receives a call or run before it starts, if it is shown while in progress.
     fn begin(&self, _: &Beginning<'_>) -> Option<UnderWay> {
         None
     }
 
-    /// Whether runs and calls are sent to a collector: then what they call is told of their trace.
+    /// Whether runs and calls are traced; if so, the trace is passed on to what they call.
     fn sends_traces(&self) -> bool {
         false
     }
 
-    /// Whether arguments are written down; showing them costs a little.
+    /// Whether arguments are recorded; formatting them has a small cost.
     fn wants_arguments(&self) -> bool {
         false
     }
@@ -128,10 +128,10 @@ pub trait Recorder: Send + Sync {
 pub struct ToolboxParts {
     /// In order of precedence.
     pub sources: Vec<Arc<dyn ToolSource>>,
-    /// All but the catalog, which follows the sources.
+    /// Everything but the catalog, which follows the sources.
     pub state: ToolboxState,
     pub projects: IndexMap<String, Project>,
-    /// Calls that the configuration forbids by name.
+    /// Calls that the configuration blocks by name.
     pub gate: Gate,
     pub recorder: Arc<dyn Recorder>,
 }
@@ -143,27 +143,27 @@ pub struct Shared {
     loader: Arc<ToolLoader>,
     gate: Gate,
     recorder: Arc<dyn Recorder>,
-    /// What was taken away, where this is not all of it.
+    /// The access that restricts this toolbox, if it is restricted.
     access: Option<Arc<Access>>,
 }
 
-/// All tools, behind one door. Cheap to clone; clones share.
+/// All tools behind one interface. Cheap to clone; clones share.
 #[derive(Clone)]
 pub struct Toolbox {
     current: Arc<RwLock<Arc<Shared>>>,
     work: Work,
-    /// The same for those who see less, as long as it is the same.
+    /// Cached restricted toolboxes, valid for the current one.
     narrowed: Arc<Mutex<Narrowed>>,
 }
 
-/// Toolboxes with less in them, by what is taken away.
+/// Restricted toolboxes, by access.
 #[derive(Default)]
 struct Narrowed {
     whole: Option<Arc<Shared>>,
     known: Vec<(Arc<Access>, Arc<Shared>)>,
 }
 
-/// Kinds of visitors whose toolboxes are kept.
+/// Maximum number of cached restricted toolboxes.
 const MAX_NARROWED: usize = 64;
 
 impl Toolbox {
@@ -172,12 +172,12 @@ impl Toolbox {
         Self { current, work: Work::default(), narrowed: Arc::default() }
     }
 
-    /// What is under way.
+    /// The work in progress.
     pub fn work(&self) -> &Work {
         &self.work
     }
 
-    /// A call ends with its answer, or with all work.
+    /// Waits for a call, or cancels it when the server stops.
     async fn until_over(
         &self,
         name: &QualifiedName,
@@ -194,13 +194,13 @@ impl Toolbox {
         }
     }
 
-    /// Replaces everything. Runs and calls under way go on with what they have.
+    /// Replaces everything. Runs and calls in progress keep what they have.
     pub fn replace(&self, parts: ToolboxParts) {
         let new = Arc::new(Shared::new(parts));
         *self.current.write() = new;
     }
 
-    /// The toolbox as it is now, with what the sources offer now.
+    /// Returns the current toolbox, with what the sources offer now.
     pub fn now(&self) -> Arc<Shared> {
         let shared = self.current.read().clone();
         let catalog = shared.loader.catalog();
@@ -218,14 +218,14 @@ impl Toolbox {
             access: None,
         });
         let mut current = self.current.write();
-        // Somebody may have replaced the whole toolbox meanwhile: theirs is newer.
+        // The whole toolbox may have been replaced meanwhile: that one is newer.
         if Arc::ptr_eq(&current, &shared) {
             *current = fresh.clone();
         }
         fresh
     }
 
-    /// The toolbox as somebody sees it: without what their groups take away.
+    /// Returns the toolbox as a requester sees it: without what their groups hide.
     pub fn now_for(&self, requester: &Requester) -> Arc<Shared> {
         let whole = self.now();
         let Some(access) = whole.state.groups.access(requester).filter(|access| access.hides()) else { return whole };
@@ -244,7 +244,7 @@ impl Toolbox {
         shared
     }
 
-    /// Reads all tools and makes them ready to be searched, so that the first who asks need not wait. Takes its time.
+    /// Loads all tools and builds the search index, so that the first search does not wait. Slow.
     pub fn warm_up(&self) {
         let state = &self.now().state;
         state.search.prepare(state);
@@ -286,7 +286,7 @@ impl ToolCaller for Toolbox {
     }
 }
 
-/// The first secret that a tool uses and that is taken away.
+/// The first secret that a tool uses and that the requester may not use.
 fn beyond(access: &Access, entry: &CatalogPack, name: &QualifiedName) -> Option<String> {
     if !access.limits_secrets() {
         return None;
@@ -294,7 +294,7 @@ fn beyond(access: &Access, entry: &CatalogPack, name: &QualifiedName) -> Option<
     entry.source.secrets(name).into_iter().find(|secret| !access.may_use_secret(secret))
 }
 
-/// How code names the version of a tool in a bundle.
+/// The argument with which code selects the version of a tool in a bundle.
 const VERSION_ARGUMENT: &str = "_version";
 
 impl Shared {
@@ -309,10 +309,10 @@ impl Shared {
         }
     }
 
-    /// The same without what is taken away.
+    /// Returns a copy without what `access` hides.
     fn without(&self, access: &Arc<Access>) -> Self {
         let whole = &self.state.catalog;
-        // A pack whose tools are not known yet is judged by what all of them would use.
+        // A pack whose tools are not known yet is judged by the secrets that all of them would use.
         let sees_pack = |pack: &str| {
             let entry = whole.pack(pack).filter(|entry| entry.pack.tools.is_empty());
             access.sees_pack(pack)
@@ -341,7 +341,7 @@ impl Shared {
         }
     }
 
-    /// What an alias stands for in the end; `None` for a name that is not an alias. A pack's own name is never an alias.
+    /// Resolves an alias to its final target; `None` if the name is not an alias. A pack's own name is never one.
     pub(crate) fn resolve_alias(&self, name: &str) -> Result<Option<String>, ToolError> {
         let aliases = &self.state.aliases;
         let Some(mut target) = aliases.get(name) else { return Ok(None) };
@@ -355,48 +355,48 @@ impl Shared {
             .with_hint("fix the alias section of the configuration"))
     }
 
-    /// What the policy says of a tool.
+    /// The permission for a tool by the policy.
     pub fn permission(&self, name: &QualifiedName) -> Permission {
         let by_group = self.access.as_ref().map_or(Permission::Allow, |access| access.permission(name));
         self.state.permissions.of(name).max(by_group)
     }
 
-    /// Whether anything may have to be asked for.
+    /// Whether any call may need approval.
     pub(crate) fn may_ask(&self) -> bool {
         self.state.permissions.may_ask() || self.access.as_ref().is_some_and(|access| access.may_ask())
     }
 
-    /// Whether something was taken away.
+    /// Whether anything is hidden.
     pub fn is_narrowed(&self) -> bool {
         self.access.is_some()
     }
 
-    /// Whether a pack is there for whoever sees this toolbox.
+    /// Whether this toolbox shows a pack.
     pub fn sees_pack(&self, pack: &str) -> bool {
         self.access.as_ref().is_none_or(|access| {
-            // One that is there for others, and not here, was taken away.
+            // A pack that exists for others, but not here, is hidden.
             let is_gone = || self.state.catalog.pack(pack).is_none() && self.loader.catalog().pack(pack).is_some();
             access.sees_pack(pack) && !is_gone()
         })
     }
 
-    /// Whether a tool is.
+    /// Whether this toolbox shows a tool.
     pub fn sees(&self, name: &QualifiedName) -> bool {
         self.access.as_ref().is_none_or(|access| access.sees(name) && self.secret_beyond(access, name).is_none())
     }
 
-    /// Whether tools may use a secret for whoever sees this toolbox.
+    /// Whether tools may use a secret on behalf of this toolbox's requester.
     pub fn may_use_secret(&self, name: &str) -> bool {
         self.access.as_ref().is_none_or(|access| access.may_use_secret(name))
     }
 
-    /// The first secret that a tool uses and that is taken away.
+    /// The first secret that a tool uses and that the requester may not use.
     fn secret_beyond(&self, access: &Access, name: &QualifiedName) -> Option<String> {
         let whole = access.limits_secrets().then(|| self.loader.catalog())?;
         beyond(access, whole.pack(&name.pack)?, name)
     }
 
-    /// Executes a call, whatever its kind and wherever it came from.
+    /// Executes a call to any kind of tool, from any caller.
     pub async fn call(
         &self,
         name: &QualifiedName,
@@ -418,7 +418,7 @@ impl Shared {
         let shown = self.recorder.wants_arguments().then(|| shown_arguments(&arguments));
         let mut ctx = ctx.within();
         self.trace(&mut ctx);
-        // Somebody who watches may cancel this call alone.
+        // A watcher may cancel this call alone.
         ctx.cancel = ctx.cancel.child_token();
         let ctx = &ctx;
         let shown_name = name.to_string();
@@ -454,7 +454,7 @@ impl Shared {
         result
     }
 
-    /// Begins a trace, where one is wanted and there is none.
+    /// Begins a trace, if one is wanted and there is none.
     pub(crate) fn trace(&self, ctx: &mut CallContext) {
         if ctx.trace.is_none() && self.recorder.sends_traces() {
             ctx.trace = TraceContext::of_run(&ctx.run_id).map(Arc::new);
@@ -503,7 +503,7 @@ impl Shared {
         let journaled = match ctx.journal.as_ref().filter(|_| tool.effect != Effect::Transparent) {
             None => None,
             Some(journal) => match journal.recall(name, version.as_deref(), &arguments, tool.effect)? {
-                // It was made before, by a process that has ended.
+                // An earlier process made this call.
                 Recall::Known(outcome) => return outcome,
                 Recall::New(call) => Some((journal.clone(), Arc::new(call))),
             },
@@ -522,7 +522,7 @@ impl Shared {
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
-        // What the toolbox says of itself is free.
+        // Calls to `ot` are not counted.
         if let Some(access) = access.filter(|_| name.pack != "ot") {
             self.state.quotas.take_call(ctx, access.quota).await?;
         }
@@ -533,7 +533,7 @@ impl Shared {
         let result = match &journaled {
             None => execute(entry, name, call, ctx).await,
             Some((journal, made)) => {
-                // What it calls in its turn is part of it.
+                // Calls made by the tool are part of this call.
                 let within = CallContext { journal: None, ..ctx.clone() };
                 let result = execute(entry, name, call, &within).await;
                 journal.end(name, made, &result).await?;
@@ -544,7 +544,7 @@ impl Shared {
             self.state.learned.learn(name, &tool, value);
         }
         result.map_err(|mut error| {
-            // Whatever is wrong with the arguments, the signature is what helps.
+            // The signature helps with any problem with the arguments.
             if error.hint.is_none() && speaks_of_arguments(&error) {
                 error.hint = Some(format!("expected {}", tool.signature.render(&shown_name)));
             }
@@ -552,7 +552,7 @@ impl Shared {
         })
     }
 
-    /// A function that its pack seems to lack: its source may be about to learn of it.
+    /// Finds a function that its pack seems to lack: its source may not have listed it yet.
     async fn settled(
         &self,
         entry: &CatalogPack,
@@ -563,7 +563,7 @@ impl Shared {
         let fresh = entry.source.packs().into_iter().find(|pack| pack.name == name.pack);
         let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
         found.ok_or_else(|| {
-            // Without a connection nobody knows whether the function exists.
+            // Without a connection it is unknown whether the function exists.
             if let Err(error) = settled {
                 return error;
             }
@@ -581,7 +581,7 @@ impl Shared {
             .with_hint(format!("available packs: {}", listed(names)))
     }
 
-    /// Why a pack that one would expect is not there.
+    /// Explains why an expected pack is missing.
     pub(crate) fn absence(&self, pack: &str) -> Option<String> {
         if let (Some(access), Some(entry)) = (&self.access, self.loader.catalog().pack(pack))
             && access.sees_pack(pack)
@@ -611,7 +611,7 @@ impl Shared {
             .with_hint(format!("available functions in {}: {}{note}", entry.pack.name, listed(names)))
     }
 
-    /// Shows a run from now on.
+    /// Shows a run as in progress.
     pub(crate) fn begin_run(&self, command: &str, ctx: &CallContext) -> Option<UnderWay> {
         let (kind, chars_in) = (ActivityKind::Run, command.len());
         self.recorder.begin(&Beginning { kind, name: "run", detail: command, chars_in, ctx })
@@ -630,7 +630,7 @@ impl Shared {
         });
     }
 
-    /// The catalog, for those who list it.
+    /// The catalog of this toolbox.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.state.catalog
     }
@@ -668,7 +668,7 @@ fn sorted(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// The version that code names beside the arguments.
+/// Removes the version from the arguments that code passed, if any.
 fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>, ToolError> {
     match arguments.named.shift_remove(VERSION_ARGUMENT) {
         None | Some(Value::None) => Ok(None),
@@ -680,7 +680,7 @@ fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>
     }
 }
 
-/// Runs the call against its source: bounded by the deadline, ended by cancellation, and safe from its panics.
+/// Runs the call against its source: limited by the deadline, ended by cancellation, and isolated from panics.
 async fn execute(
     entry: &CatalogPack,
     name: &QualifiedName,
@@ -696,7 +696,7 @@ async fn execute(
         }
     };
     tokio::select! {
-        // The call first: it sets shorter timers than this one, and a timer that comes later costs less.
+        // The call is polled first: its timers are shorter than this one, and a later timer costs less.
         biased;
         result = work => result.unwrap_or_else(|_| {
             tracing::error!(tool = %name, "panic in a tool");
@@ -720,7 +720,7 @@ fn size(arguments: &Arguments) -> usize {
         + arguments.named.iter().map(|(name, value)| name.len() + value_size(value)).sum::<usize>()
 }
 
-/// About as many characters as the value has in JSON.
+/// Approximate number of characters of the value as JSON.
 pub(crate) fn value_size(value: &Value) -> usize {
     match value {
         Value::Str(text) | Value::Path(text) | Value::Opaque(text) => text.len() + 2,

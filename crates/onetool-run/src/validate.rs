@@ -1,8 +1,8 @@
-//! Whether arguments fit a tool, before it runs: the same rules and the same error for every kind of tool.
+//! Checks whether arguments fit a tool before it runs: the same rules and the same error for every kind of tool.
 //!
-//! Arguments have their full names already ([`crate::parameters`]). Each is checked by its own property of the schema; what
-//! a schema says of all arguments together is left to the tool. Most values are judged as they are; only where a schema
-//! says more than a type, a value is converted to JSON for it. A default of `None` says that `None` is taken.
+//! Arguments already have their full names ([`crate::parameters`]). Each is checked against its own property of the
+//! schema; constraints on all arguments together are left to the tool. Most values are checked directly; a value is
+//! converted to JSON only if its schema says more than a type. A default of `None` means that `None` is accepted.
 
 use onetool_sdk::{Arguments, Issue, ToolError, ToolSpec, Value, to_python_identifier};
 use serde_json::{Map, Value as Json};
@@ -10,16 +10,16 @@ use serde_json::{Map, Value as Json};
 use crate::parameters::is_positional_only;
 use crate::toolbox::value_size;
 
-/// So many problems are told at once.
+/// Maximum number of problems reported at once.
 const SHOWN_PROBLEMS: usize = 3;
-/// Of a larger value only the type is judged.
+/// Only the type of a larger value is checked.
 const JUDGED_BYTES: usize = 1 << 20;
-/// Of a value that does not fit, so many characters are shown.
+/// Maximum characters shown of a value that does not fit.
 const SHOWN_VALUE: usize = 60;
-/// A value that is suggested is at most so long.
+/// Maximum length of a suggested value.
 const SHOWN_FIX: usize = 60;
 
-/// Keywords of a schema that say nothing about which values fit.
+/// Schema keywords that do not restrict which values fit.
 const REMARKS: &[&str] =
     &["type", "description", "title", "default", "examples", "example", "$comment", "format", "deprecated", "nullable"];
 
@@ -28,13 +28,13 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
     let Some(properties) = tool.input_schema.get("properties").and_then(Json::as_object) else { return Ok(()) };
     let mut doubtful: Map<String, Json> = Map::new();
     for (argument, value) in &arguments.named {
-        // Given by position already: this one goes to `**kwargs`.
+        // The parameter was given by position, so this argument belongs to `**kwargs`.
         if !arguments.positional.is_empty() && is_positional_only(&tool.signature, argument) {
             continue;
         }
         let Some((property, schema)) = property_of(properties, argument) else { continue };
         let is_left_out = matches!(value, Value::None) && schema.get("default").is_some_and(Json::is_null);
-        // What is inside a large value is left to the tool: to judge it here would hold it several times.
+        // The content of a large value is left to the tool: checking it here would hold several copies.
         let is_large = value_size(value) > JUDGED_BYTES && !matches!(value, Value::Opaque(_));
         if !is_left_out && is_large {
             if let Some(expected) = other_type(value, schema) {
@@ -52,7 +52,7 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
     if doubtful.is_empty() {
         return Ok(());
     }
-    // A schema that is not a schema judges nothing; the tool itself will.
+    // An invalid schema checks nothing; the tool itself will.
     let Some(validator) = tool.input_schema.argument_validator() else { return Ok(()) };
     let doubtful = Json::Object(doubtful);
     let issues = validator.issues(&doubtful);
@@ -68,14 +68,14 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
     Err(ToolError::arguments(message).with_hint(format!("expected {}", tool.signature.render(name))).at(place))
 }
 
-/// The property behind a parameter, whose name may have been made a Python one.
+/// The property of a parameter, whose name may have been converted to a Python identifier.
 fn property_of<'a>(properties: &'a Map<String, Json>, argument: &str) -> Option<(&'a str, &'a Json)> {
     let by_name = properties.get_key_value(argument);
     let found = by_name.or_else(|| properties.iter().find(|(name, _)| to_python_identifier(name) == argument));
     found.map(|(name, schema)| (name.as_str(), schema))
 }
 
-/// The type that a schema asks for, where a value is certainly of another one.
+/// The type that a schema requires, if a value certainly has another one.
 fn other_type(value: &Value, schema: &Json) -> Option<String> {
     match schema.get("type")? {
         Json::String(name) if !is_of(value, name) => Some(python_terms(name)),
@@ -83,7 +83,7 @@ fn other_type(value: &Value, schema: &Json) -> Option<String> {
     }
 }
 
-/// Whether a value certainly fits a schema that says no more than a type.
+/// Whether a value certainly fits a schema that specifies only a type.
 fn fits(value: &Value, schema: &Json) -> bool {
     let Some(schema) = schema.as_object() else { return schema == &Json::Bool(true) };
     if schema.keys().any(|key| !REMARKS.contains(&key.as_str())) {
@@ -126,7 +126,7 @@ fn problem(issue: &Issue, arguments: &Json) -> String {
     if let Some(near) = &issue.nearest {
         text.push_str(&format!("; did you mean '{near}'?"));
     } else if let Some(fix) = arguments.pointer(&issue.pointer).and_then(|value| fix(value, &issue.expected)) {
-        // The whole argument can be written down; of what is inside one, the value.
+        // For a whole argument suggest `name=value`; for a value inside one, only the value.
         match issue.pointer.strip_prefix('/') {
             Some(argument) if !argument.contains('/') => {
                 text.push_str(&format!("; write {}={fix}", unescaped(argument)));
@@ -163,7 +163,7 @@ fn described(value: &Json) -> String {
     }
 }
 
-/// JSON's names of types as Python's, where a text begins with them or lists them.
+/// Replaces JSON's type names with Python's, if a text begins with them or lists them.
 fn python_terms(text: &str) -> String {
     let (listed, rest) = match text.find(['"', '{', '[', '\'']) {
         Some(at) => text.split_at(at),
@@ -190,7 +190,7 @@ fn python_terms(text: &str) -> String {
     }
 }
 
-/// What was probably meant, as Python source: a number or a truth value that was given as text, one item for a list.
+/// What was probably meant, as Python source: a number or boolean that was given as text, one item for a list.
 fn fix(value: &Json, expected: &str) -> Option<String> {
     let wants = |name: &str| expected.split(' ').any(|word| word == name);
     let text = value.as_str().map(str::trim);

@@ -1,18 +1,18 @@
-//! What is under way, and how all of it ends when the server does.
+//! Tracks the work in progress, and cancels it when the server stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// Counts runs, and cancels runs and calls once there is no more time for them. Cheap to clone; clones share.
+/// Counts runs, and cancels runs and calls when the drain period is over. Cheap to clone; clones share.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
     runs: Arc<AtomicUsize>,
     over: CancellationToken,
 }
 
-/// One run that is under way.
+/// A run in progress.
 pub(crate) struct UnderWay(Arc<AtomicUsize>);
 
 impl Drop for UnderWay {
@@ -22,12 +22,12 @@ impl Drop for UnderWay {
 }
 
 impl Work {
-    /// Runs that have not ended yet.
+    /// Number of runs in progress.
     pub fn runs(&self) -> usize {
         self.runs.load(Ordering::Acquire)
     }
 
-    /// Cancels every run and every call, those to come too. Each is answered.
+    /// Cancels every run and every call, including later ones. Each still gets an answer.
     pub fn cancel_all(&self) {
         self.over.cancel();
     }

@@ -1,32 +1,32 @@
-//! How much of the server one message of a child may use.
+//! Limits on the server memory and time that one message from a child may use.
 //!
-//! Whatever a child sends is hostile input, whichever program normally writes it. A decoder charges the budget before it
-//! allocates, and stops at the first charge that fails. The raw message may have as many bytes as the program may use
-//! memory ([`Budget::max_message_bytes`]), and so may the values decoded from it, so no message takes more than twice
+//! Everything a child sends is hostile input, whichever program normally writes it. A decoder charges the budget before
+//! it allocates, and stops at the first charge that fails. The raw message may be as large as the program's memory
+//! ([`Budget::max_message_bytes`]), and so may the values decoded from it, so no message takes more than twice
 //! `run.max_memory_mb` in the server.
 
 use onetool_sdk::{Part, Value};
 
 use crate::Limits;
 
-/// The memory of one value inside a container, with the room that a growing container keeps in reserve.
+/// The memory of one value inside a container, including the spare capacity of a growing container.
 const NODE_BYTES: usize = 2 * size_of::<Value>();
-/// Values in one message.
+/// Maximum number of values in one message.
 const MAX_NODES: usize = 5_000_000;
-/// Decimal digits in one message. Reading them takes quadratic time, so this bounds time rather than memory. It is a
-/// little more than an integer of a million bits has.
+/// Maximum number of decimal digits in one message. Parsing them takes quadratic time, so this bounds time rather than
+/// memory. It is slightly more than an integer of a million bits needs.
 const MAX_DIGITS: usize = 320_000;
-/// Levels of nesting.
+/// Maximum levels of nesting.
 const MAX_DEPTH: usize = 200;
-/// Names in one message: looked up, read back, or given to arguments.
+/// Maximum number of names in one message: looked up, read back, or naming arguments.
 const MAX_NAMES: usize = 10_000;
 
-/// What is left for one message. Depth is a limit, everything else is used up.
+/// The remaining budget of one message. Depth is a fixed limit; everything else is used up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Budget {
     nodes: usize,
     bytes: usize,
-    /// The bytes that there were at the beginning.
+    /// The initial number of bytes.
     whole: usize,
     digits: usize,
     depth: usize,
@@ -55,57 +55,57 @@ impl Budget {
         Self { nodes: MAX_NODES, bytes, whole: bytes, digits: MAX_DIGITS, depth: MAX_DEPTH, names: MAX_NAMES }
     }
 
-    /// The budget of what the server itself sends: the child's allocator is its limit.
+    /// The budget for messages that the server itself sends: their limit is the child's allocator.
     pub(crate) fn of_the_server() -> Self {
         let most = usize::MAX;
         Self { nodes: most, bytes: most, whole: most, digits: most, depth: MAX_DEPTH, names: most }
     }
 
-    /// Values in one message of a program with these limits.
+    /// Maximum number of values in one message of a program with these limits.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only full Python, which needs Unix, asks"))]
     pub(crate) fn max_nodes(limits: &Limits) -> usize {
         MAX_NODES.min(limits.max_memory / NODE_BYTES)
     }
 
-    /// Bytes of one message before it is decoded.
+    /// Maximum size of one message before it is decoded.
     pub(crate) fn max_message_bytes(limits: &Limits) -> usize {
         limits.max_value_bytes.min(limits.max_memory)
     }
 
-    /// Bytes of arguments that the calls of one program may hold in the server together, before the next one is looked
-    /// at. One call alone may hold more.
+    /// Bytes of arguments that a program's calls may hold in the server together before the next call is read. One call
+    /// alone may hold more.
     pub(crate) fn max_held_bytes(limits: &Limits) -> usize {
         limits.max_memory / 8
     }
 
-    /// Memory that was charged so far.
+    /// Memory charged so far.
     pub(crate) fn spent(&self) -> usize {
         self.whole - self.bytes
     }
 
-    /// One more value, without what it points to.
+    /// Charges one more value, without the memory it points to.
     pub(crate) fn charge_node(&mut self) -> Result<(), BudgetExceeded> {
         take(&mut self.nodes, 1, BudgetExceeded::Nodes)?;
         self.charge_bytes(NODE_BYTES)
     }
 
-    /// Memory that a value points to: the bytes of a text or an integer.
+    /// Charges memory that a value points to: the bytes of a text or an integer.
     pub(crate) fn charge_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         take(&mut self.bytes, bytes, BudgetExceeded::Bytes)
     }
 
-    /// Decimal digits that will be read as one integer.
+    /// Charges decimal digits that will be read as one integer.
     pub(crate) fn charge_digits(&mut self, digits: usize) -> Result<(), BudgetExceeded> {
         take(&mut self.digits, digits, BudgetExceeded::Digits)?;
         self.charge_bytes(digits / 2)
     }
 
-    /// Integers of any length may follow: nobody writes them out before they are looked at.
+    /// Lifts the limit on digits, for integers that nobody formats before they are inspected.
     pub(crate) fn allow_any_digits(&mut self) {
         self.digits = usize::MAX;
     }
 
-    /// One more name, with its text.
+    /// Charges one more name, with its text.
     pub(crate) fn charge_name(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         take(&mut self.names, 1, BudgetExceeded::Names)?;
         self.charge_bytes(size_of::<String>() + bytes)
@@ -117,7 +117,7 @@ impl Budget {
     }
 }
 
-/// What a value takes in memory, about, in bytes.
+/// The approximate memory size of a value, in bytes.
 pub(crate) fn weight(value: &Value) -> usize {
     let inside = match value {
         Value::Str(text) | Value::Path(text) | Value::Opaque(text) => text.len(),

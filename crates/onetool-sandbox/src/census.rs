@@ -1,4 +1,4 @@
-//! How many processes run code, for whoever watches.
+//! Counts of the processes that run code, for monitoring.
 
 /// The processes of one engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! Which engine runs a program: the one that can, decided from its text before anything runs.
+//! Decides from a program's text, before anything runs, which engine can run it.
 //!
-//! Monty is preferred; [`needs_cpython`] names the first thing in a program that it lacks (`survey`), or answers in another
-//! way than Python (`differences`). What it lacks is data (`choose/table/monty.tsv`), found by running every entry in both
-//! engines; `tests/choices.rs` does so again and fails when something has changed.
+//! Monty is preferred; [`needs_cpython`] names the first thing in a program that Monty lacks (`survey`) or that it
+//! answers differently from Python (`differences`). What it lacks is data (`choose/table/monty.tsv`), found by running
+//! every entry in both engines; `tests/choices.rs` repeats that and fails when something has changed.
 //! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
 
 mod differences;
@@ -22,13 +22,13 @@ use survey::Survey;
 pub use nesting::is_nested_deeply;
 pub(crate) use table::is_builtin;
 
-/// How deep the parser may recurse.
+/// Maximum recursion depth of the parser.
 const MAX_RECURSION: u16 = 200;
 
-/// The engine that the configuration asks for.
+/// The engine that the configuration selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// Monty for what it can, full Python for the rest.
+    /// Monty where it can run the program, full Python otherwise.
     #[default]
     Auto,
     Monty,
@@ -50,11 +50,10 @@ impl FromStr for Engine {
     }
 }
 
-/// The language that the fast engine speaks, and its name.
+/// The Python version that the fast engine implements, and the engine's name.
 pub const FAST_ENGINE: &str = "3.14 (monty)";
 
-/// Whether an exception of this type may mean that the fast engine lacks something. Others come out the same in full
-/// Python.
+/// Whether an exception of this type may mean that the fast engine lacks something. Others occur in full Python too.
 pub fn may_lack(exception: &str) -> bool {
     matches!(
         exception,
@@ -70,7 +69,7 @@ pub fn may_lack(exception: &str) -> bool {
     )
 }
 
-/// A name that does not belong to an engine.
+/// A name that is not an engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown engine '{0}': expected auto, monty or cpython")]
 pub struct UnknownEngine(String);
@@ -86,12 +85,12 @@ pub struct SyntaxProblem {
     pub column: u32,
 }
 
-/// Why a program is one for full Python.
+/// Why a program needs full Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
     /// Monty cannot run it.
     Lacks(String),
-    /// Monty runs it, and may answer in another way than Python: good enough only where there is nothing else.
+    /// Monty runs it but may answer differently from Python: acceptable only if there is no other engine.
     Differs(&'static str),
 }
 
@@ -104,12 +103,12 @@ impl std::fmt::Display for Need {
     }
 }
 
-/// Whether a module is Python's own.
+/// Whether a module belongs to Python's standard library.
 pub fn is_standard_module(name: &str) -> bool {
     table::is_standard_module(name)
 }
 
-/// Why Monty is not the engine for this program, or `None` if nothing is known against it.
+/// Returns why this program should not run in Monty, or `None` if there is no known reason.
 pub fn needs_cpython(code: &str) -> Result<Option<Need>, SyntaxProblem> {
     const TOO_DEEP: &str = "the program is nested deeply";
     if is_nested_deeply(code) {
@@ -125,7 +124,7 @@ pub fn needs_cpython(code: &str) -> Result<Option<Need>, SyntaxProblem> {
     Ok(parsed.try_into_module().and_then(|module| needs_cpython_in(module.syntax())))
 }
 
-/// The same for a program that is parsed already.
+/// Like [`needs_cpython`], for a program that is already parsed.
 pub fn needs_cpython_in(module: &ModModule) -> Option<Need> {
     Survey::of(module).map(Need::Lacks).or_else(|| Differences::of(module).map(Need::Differs))
 }

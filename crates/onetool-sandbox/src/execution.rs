@@ -1,10 +1,10 @@
-//! What both engines take and give: a program with its limits, and what came of it.
+//! The input and output of both engines: a program with its limits, and its outcome.
 
 use std::time::Duration;
 
 use onetool_sdk::{ToolError, Value};
 
-/// What code may do with files. They are the `file` pack's, whatever function of Python's it uses.
+/// File access for code. All access goes through the `file` pack, whichever Python function the code uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileAccess {
@@ -16,13 +16,13 @@ pub enum FileAccess {
 
 onetool_config::choices!(FileAccess { "full" => Full, "read" => Read, "off" => Off });
 
-/// What to run.
+/// A program to run.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     pub code: String,
     /// The name of the text in tracebacks.
     pub script_name: String,
-    /// Packs that the program names: an engine may ask the host for them before the program does.
+    /// Packs that the program names: an engine may request them from the host in advance.
     pub packs: Vec<String>,
     /// Names that the program binds at its top level.
     pub binds: Vec<String>,
@@ -33,12 +33,12 @@ pub struct Program {
     pub folder: String,
 }
 
-/// How much a program may use.
+/// Resource limits of a program.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// What the program itself may compute; waiting for the host does not count.
+    /// Compute time of the program itself; waiting for the host does not count.
     pub max_compute: Duration,
-    /// Wall clock, from start to end, with all that it waits for.
+    /// Wall-clock time from start to end, including all waiting.
     pub timeout: Duration,
     /// Bytes.
     pub max_memory: usize,
@@ -49,7 +49,7 @@ pub struct Limits {
     pub max_printed: usize,
     /// Bytes of source.
     pub max_source: usize,
-    /// Bytes of one value that crosses between the program and the host.
+    /// Maximum size in bytes of one value passed between the program and the host.
     pub max_value_bytes: usize,
 }
 
@@ -81,7 +81,7 @@ pub struct Frame {
     pub function: Option<String>,
 }
 
-/// Why a program gave no value.
+/// Why a program produced no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It raised; the innermost frame is the last.
@@ -92,7 +92,7 @@ pub enum Failure {
     },
     Timeout(Duration),
     Memory,
-    /// More calls than this.
+    /// It made more calls than this.
     Calls(usize),
     /// The engine's process died.
     Crashed(String),
@@ -107,7 +107,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failed call that nothing caught, in this line at the top level.
+    /// The failure of a call whose exception was not caught, on this line at the top level.
     pub fn raised_by(error: &ToolError, line: u32) -> Self {
         let exception = error.exception().to_owned();
         let message = shown_message(&exception, &error.text());
@@ -115,7 +115,7 @@ impl Failure {
     }
 }
 
-/// Python shows the missing key by its `repr`; the interpreter hands over its `str`.
+/// Quotes the key of a `KeyError`, because Python shows its `repr` but the interpreter passes on its `str`.
 pub(crate) fn shown_message(exception: &str, message: &str) -> String {
     let is_literal = message.starts_with(['\'', '"', '(', '[']) || message.parse::<f64>().is_ok();
     if exception != "KeyError" || is_literal || message.contains('\n') {
@@ -125,10 +125,10 @@ pub(crate) fn shown_message(exception: &str, message: &str) -> String {
     }
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// The value of the last top-level expression statement, else `Value::None`.
+    /// The value of the last top-level expression statement, or `Value::None` if there is none.
     pub result: Result<Value, Failure>,
     pub printed: String,
     pub printed_truncated: bool,
@@ -139,7 +139,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Of a program that did not run.
+    /// The outcome of a program that did not run.
     pub(crate) fn failed(failure: Failure) -> Self {
         Self { result: Err(failure), printed: String::new(), printed_truncated: false, read_back: Vec::new(), calls: 0 }
     }

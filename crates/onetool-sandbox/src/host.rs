@@ -9,14 +9,14 @@ use onetool_sdk::{Arguments, ToolError, Value};
 pub enum Lookup {
     /// An object whose attributes and methods the host answers, by this name.
     Pack(String),
-    /// A function that the host executes, by this name. Of a pack when looked up as its attribute.
+    /// A function that the host executes, by this name. A pack's function when looked up as the pack's attribute.
     Function(String),
     Value(Value),
-    /// Nothing of that name: Python's own `NameError` or `AttributeError`.
+    /// No such name: raises Python's own `NameError` or `AttributeError`.
     Undefined,
 }
 
-/// What is called.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallTarget {
     /// A plain function: an alias, a helper, a builtin that the engine lacks.
@@ -28,36 +28,36 @@ pub enum CallTarget {
 /// The way from the sandbox to everything else. Calls run concurrently where the code awaits several at once.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// A global name that the code reads and does not define.
+    /// Looks up a global name that the code reads but does not define.
     fn lookup(&self, name: &str) -> Result<Lookup, ToolError>;
 
-    /// An attribute of a pack.
+    /// Looks up an attribute of a pack.
     fn attribute(&self, pack: &str, name: &str) -> Result<Lookup, ToolError>;
 
-    /// Text that the code has just printed, in pieces; all of it also comes with the result.
+    /// Receives text that the code has just printed, in pieces; the result also contains all of it.
     fn printed(&self, _text: &str) {}
 
-    /// What is done before the code runs, and takes long: packages are installed.
+    /// Reports slow work before the code runs, such as installing packages.
     fn progress(&self, _text: &str) {}
 
-    /// The time, where the code must see the same again when it is run again.
+    /// Returns the time, if the code must see the same time when it is run again.
     fn now(&self) -> Option<DateTime<Utc>> {
         None
     }
 
-    /// Where random numbers begin, for the same reason. Code in full Python then asks the host for the time too, with
-    /// calls to [`CLOCK`].
+    /// Returns the seed for random numbers, for the same reason. Full Python code then also asks the host for the time,
+    /// with calls to [`CLOCK`].
     fn seed(&self) -> Option<u64> {
         None
     }
 
-    /// A call. Its failure is raised in the sandbox as [`ToolError::exception`].
+    /// Executes a call. A failure is raised in the sandbox as [`ToolError::exception`].
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }
 
 /// The name of a function as prepared code writes it: `f`, or, where the code awaits the call, `awaited__f`.
 ///
-/// Such a call runs beside the code until its value is asked for. Whoever prepares the code marks calls that stand behind
+/// Such a call runs concurrently with the code until its value is needed. The code is prepared by marking calls behind
 /// `await` or inside `asyncio.gather`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenName<'a> {
@@ -66,7 +66,7 @@ pub struct WrittenName<'a> {
 }
 
 impl<'a> WrittenName<'a> {
-    /// What is put before the name of a call that is awaited.
+    /// The prefix of an awaited call's name.
     pub const AWAITED_MARK: &'static str = "awaited__";
 
     pub fn read(written: &'a str) -> Self {
@@ -84,8 +84,9 @@ impl std::fmt::Display for WrittenName<'_> {
     }
 }
 
-/// The function that gives the time in microseconds since the epoch, where [`Host::seed`] says that the host decides over it.
+/// The function that returns the time in microseconds since the epoch, if [`Host::seed`] puts the host in charge of
+/// time.
 pub const CLOCK: &str = "__onetool_now__";
-/// The function that tells such code whether it still repeats what an earlier process has recorded. It then does not wait
-/// again where it has waited.
+/// The function that tells such code whether it is still repeating what an earlier process recorded. If so, it does not
+/// repeat its waits.
 pub const REPEATING: &str = "__onetool_repeating__";

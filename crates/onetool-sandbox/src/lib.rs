@@ -1,7 +1,7 @@
 //! Runs Python that a model wrote, in child processes without ambient authority.
 //!
-//! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
-//! by the kernel. Both know nothing of packs but the [`Host`] trait.
+//! Two engines share one interface: Monty, fast and confined by construction, and a full CPython child, confined by the
+//! kernel. Neither knows anything about packs beyond the [`Host`] trait.
 
 mod budget;
 mod census;

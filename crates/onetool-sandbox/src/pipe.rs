@@ -1,8 +1,8 @@
-//! The end of a pipe that a child writes to.
+//! The reading end of a pipe that a child writes to.
 //!
-//! A thread that sleeps takes longer to wake up than most tools take to answer. So whoever has just answered a program looks
-//! for its next message for a moment before going to sleep, and the child looks for the answer in the same way. That is
-//! worth it only while a processor is free for each of them (see [`Talk`]), and as long as most messages do come at once.
+//! A sleeping thread takes longer to wake up than most tools take to answer. So after answering a program, the server
+//! polls briefly for its next message before it sleeps, and the child polls for the answer in the same way. That pays
+//! off only while a processor is free for each of them (see [`Talk`]), and while most messages arrive at once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,26 +16,26 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-/// How long the next message of a program is looked for.
+/// How long to poll for a program's next message.
 const NEXT_MESSAGE: Duration = Duration::from_micros(60);
-/// How long a child looks for an answer.
+/// How long a child polls for an answer.
 const ANSWER: Duration = Duration::from_micros(150);
-/// One look takes a microsecond or two, and an interrupt some more. Whoever was away for longer shares its processor.
+/// One poll takes a microsecond or two, an interrupt a little more. A longer gap means that the processor is shared.
 const AWAY: Duration = Duration::from_micros(400);
-/// So many times in a row nothing came in time.
+/// Number of consecutive misses that starts a pause.
 const MISSES: u32 = 8;
-/// How long nobody looks after that, in microseconds: at first, since it may have been an accident, and at most, where it
-/// happens again and again.
+/// How long polling pauses after that, in microseconds: the first pause is short because the misses may be a
+/// coincidence; repeated pauses grow to the maximum.
 const FIRST_PAUSE: u64 = 1_000;
 const LAST_PAUSE: u64 = 50_000;
-/// After so many messages in time, the next pause is a first one again.
+/// Number of messages received in time that resets the next pause to the first one.
 const HITS: u32 = 16;
-/// Bytes that are read at once: as much as a pipe holds. A reader may have room for far more, which is not to be cleared each
-/// time for what a read does not fill.
+/// Maximum number of bytes per read: the capacity of a pipe. A reader's buffer may be far larger, and clearing room
+/// that a read does not fill would be wasted.
 const READ: usize = 64 << 10;
-/// Bytes that are read at first: most messages are small, and room is cleared before it is read into.
+/// Size of the first read: most messages are small, and the buffer is cleared before it is read into.
 const FIRST_READ: usize = 4 << 10;
-/// Bytes that are read before others get their turn: a child may fill its pipe faster than anybody reads it.
+/// Bytes read before yielding to other tasks: a child may fill its pipe faster than it is read.
 const TURN: usize = 512 << 10;
 
 static PROCESSORS: LazyLock<usize> =
@@ -43,14 +43,14 @@ static PROCESSORS: LazyLock<usize> =
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 static TALKS: AtomicUsize = AtomicUsize::new(0);
 static MISSED: AtomicU32 = AtomicU32::new(0);
-/// Messages in time since the last pause.
+/// Messages received in time since the last pause.
 static IN_TIME: AtomicU32 = AtomicU32::new(0);
 /// The last pause, in microseconds.
 static PAUSE: AtomicU64 = AtomicU64::new(0);
 /// Microseconds since the start.
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// A program that is running. While there are as many as processors, all of them sleep when they wait.
+/// A running program. While there are at least as many as processors, none of them polls; they sleep while waiting.
 pub(crate) struct Talk(());
 
 impl Talk {
@@ -59,7 +59,7 @@ impl Talk {
         Self(())
     }
 
-    /// Waits a moment for new bytes, unless others need the processor.
+    /// Polls briefly for new bytes, unless others need the processor.
     pub(crate) fn look(&self, pipe: &mut ChildPipe) {
         if TALKS.load(Ordering::Relaxed) < *PROCESSORS && is_worth_it() {
             pipe.look(NEXT_MESSAGE);
@@ -73,13 +73,13 @@ impl Drop for Talk {
     }
 }
 
-/// Finds out what looking needs to know, before the process is confined.
+/// Reads the values that polling needs, before the process is confined.
 pub(crate) fn prepare() {
     LazyLock::force(&START);
     LazyLock::force(&PROCESSORS);
 }
 
-/// Waits a moment for an answer in the pipe of a child, unless others need the processor.
+/// Polls a child's pipe briefly for an answer, unless others need the processor.
 pub(crate) fn look_for_answer(pipe: BorrowedFd<'_>) {
     if *PROCESSORS > 1 && is_worth_it() {
         look(pipe, ANSWER);
@@ -108,7 +108,7 @@ fn found() {
     IN_TIME.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Looks for bytes in a pipe for so long. The end of the pipe is found as well.
+/// Polls a pipe for bytes for up to `time`. The end of the pipe counts as found too.
 fn look(pipe: BorrowedFd<'_>, time: Duration) {
     let mut last = Instant::now();
     let end = last + time;
@@ -132,12 +132,12 @@ fn look(pipe: BorrowedFd<'_>, time: Duration) {
     }
 }
 
-/// A pipe that the event loop knows of only while somebody sleeps until there is something in it: to be told of every message
-/// would wake a thread for each.
+/// A pipe that is registered with the event loop only while a task sleeps on it: being notified of every message would
+/// wake a thread each time.
 #[derive(Debug)]
 pub(crate) struct ChildPipe {
     state: State,
-    /// Bytes that were read since others had their turn.
+    /// Bytes read since the last yield to other tasks.
     unbroken: usize,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct ChildPipe {
 enum State {
     Awake(OwnedFd),
     Asleep(AsyncFd<OwnedFd>),
-    /// The event loop did not take it.
+    /// Registration with the event loop failed.
     Lost,
 }
 
@@ -168,7 +168,7 @@ impl ChildPipe {
 
 #[expect(unsafe_code, reason = "the event loop asks that the descriptor stays open as long as it is known there")]
 fn registered(pipe: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is open, is the same descriptor, until it is dropped or taken back.
+    // SAFETY: an `OwnedFd` is open, and the same descriptor, until it is dropped or taken back.
     Ok(unsafe { AsyncFd::register_with_interest(pipe, Interest::READABLE) }?)
 }
 
@@ -215,14 +215,14 @@ impl State {
     }
 }
 
-/// Reads what is there, as much as a pipe holds at most.
+/// Reads the available bytes, at most the capacity of a pipe.
 fn read_into(pipe: BorrowedFd<'_>, buffer: &mut ReadBuf<'_>) -> rustix::io::Result<()> {
     let room = buffer.remaining().min(FIRST_READ);
     let count = rustix::io::read(pipe, buffer.initialize_unfilled_to(room))?;
     buffer.advance(count);
     let more = buffer.remaining().min(READ - FIRST_READ);
     if count == FIRST_READ && more > 0 {
-        // An error, or the end, is found by the next read as well.
+        // The next read finds an error or the end as well.
         let count = rustix::io::read(pipe, buffer.initialize_unfilled_to(more)).unwrap_or(0);
         buffer.advance(count);
     }
@@ -249,7 +249,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
                 rustix::io::write(&late, &[round + 100]).unwrap();
             });
-            // Nothing comes in time; then it is slept for.
+            // Nothing arrives in time, so the read sleeps.
             pipe.look(NEXT_MESSAGE);
             assert_eq!((pipe.read(&mut buffer).await.unwrap(), buffer[0]), (1, round + 100));
             writing.join().unwrap();
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(pipe.read(&mut buffer).await.unwrap(), 0);
     }
 
-    /// Room that a read does not fill is left as it is.
+    /// Buffer space that a read does not fill is not cleared.
     #[tokio::test]
     async fn a_read_clears_no_more_than_a_pipe_holds() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A pipe that is never empty: whoever reads it lets others have the thread, and stops when told so.
+    /// Reading a pipe that is never empty yields to other tasks and can be cancelled.
     #[tokio::test]
     async fn a_pipe_that_is_always_full_does_not_keep_the_thread() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();

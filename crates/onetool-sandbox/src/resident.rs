@@ -1,13 +1,13 @@
-//! What a process does not need any more does not stay in memory.
+//! Releases memory that a process no longer needs.
 //!
-//! The executable is large, and a page of it once touched stays mapped, with its neighbours, in the server and in each
-//! child. When a process is ready, it gives all those pages back: what it needs from then on comes back from the
-//! system's cache of files, page by page, without a read from disk.
+//! The executable is large, and a page once touched stays mapped, with its neighbours, in the server and in each child.
+//! When a process is ready, it releases all those pages: the ones it still needs come back from the page cache, one by
+//! one, without a read from disk.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Gives the pages of the executable and its libraries back. Wherever that cannot be done, they stay.
+/// Releases the pages of the executable and its libraries. Where that is not possible, they stay.
 pub fn give_back_code() {
     #[cfg(target_os = "linux")]
     if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
@@ -15,20 +15,20 @@ pub fn give_back_code() {
     }
 }
 
-/// Gives memory back that the allocator has kept for later, as it does after much was taken in small pieces.
+/// Releases memory that the allocator has kept for reuse, as it does after many small allocations.
 pub fn give_back_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     trim();
 }
 
-/// Has the allocator give large pieces back as soon as nobody uses them. By itself it keeps them once some were freed, and
-/// what is taken later lies between them.
+/// Makes the allocator return large blocks as soon as they are freed. By default it starts keeping them once some were
+/// freed, and later allocations end up between them.
 pub fn return_large_pieces() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     map_large_pieces();
 }
 
-/// The same as [`give_back_heap`] where this process has grown by much since the last time; else it costs one system call.
+/// Calls [`give_back_heap`] if this process has grown a lot since the last time; otherwise it costs one system call.
 pub fn give_back_grown_heap() {
     static METER: OnceLock<Meter> = OnceLock::new();
     static SETTLED: AtomicUsize = AtomicUsize::new(0);
@@ -41,17 +41,17 @@ pub fn give_back_grown_heap() {
     }
 }
 
-/// Pieces of memory from this size on are returned at once.
+/// Allocations of at least this size are returned as soon as they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_PIECE: libc::c_int = 1 << 20;
-/// A process that has grown by this many bytes looks for what it can give back.
+/// Growth in bytes after which a process tries to release memory.
 const MUCH_GROWTH: usize = 64 << 20;
 
-/// Tells how much of this process is in memory, at the price of one system call.
+/// Measures the resident memory of this process with one system call.
 pub(crate) struct Meter {
     #[cfg(target_os = "linux")]
     sizes: Option<std::fs::File>,
-    /// Asked for early: later there may be no way to ask.
+    /// Read early, because the confined process may be unable to ask later.
     #[cfg(target_os = "linux")]
     page_size: usize,
 }
@@ -66,7 +66,7 @@ impl Meter {
         }
     }
 
-    /// 0 where it is not known.
+    /// Returns the resident bytes, or 0 if unknown.
     #[cfg(target_os = "linux")]
     pub(crate) fn bytes(&self) -> usize {
         use std::os::unix::fs::FileExt as _;
@@ -86,21 +86,21 @@ impl Meter {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the system's allocator is asked by its own function")]
 fn trim() {
-    // SAFETY: the function may be called at any time, from any thread; it only gives back pages that nobody uses.
+    // SAFETY: the function may be called at any time, from any thread; it only releases unused pages.
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the system's allocator is set by its own function")]
 fn map_large_pieces() {
-    // SAFETY: the function may be called at any time; it only changes where later pieces come from.
+    // SAFETY: the function may be called at any time; it only changes where later allocations come from.
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_PIECE) };
 }
 
-/// The addresses of a mapping that holds nothing but a file's own bytes.
+/// Parses a line of `/proc/self/maps` and returns the addresses if the mapping holds only a file's own bytes.
 ///
-/// That is code, and the first part of a file, with its tables and constants. Other read-only parts may hold what the
-/// loader wrote there, which no file has.
+/// Such mappings are code, and the first part of a file with its tables and constants. Other read-only parts may hold
+/// data that the loader wrote, which no file contains.
 #[cfg(target_os = "linux")]
 fn code_of(line: &str) -> Option<std::ops::Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
@@ -119,7 +119,7 @@ fn code_of(line: &str) -> Option<std::ops::Range<usize>> {
 fn forget(addresses: std::ops::Range<usize>) {
     use rustix::mm::{Advice, madvise};
     let start = std::ptr::with_exposed_provenance_mut(addresses.start);
-    // SAFETY: the pages are private, were never written and have a file behind them: the next access reads the same bytes.
+    // SAFETY: the pages are private, unmodified and backed by a file: the next access reads the same bytes.
     let _ = unsafe { madvise(start, addresses.len(), Advice::LinuxDontNeed) };
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let pieces: Vec<Box<[u8]>> = (0..200_000_u32).map(|_| vec![1; 300].into_boxed_slice()).collect();
         let meter = Meter::new();
         let full = meter.bytes();
-        // Pieces that stay here and there keep the allocator from giving anything back by itself.
+        // Scattered allocations that stay alive keep the allocator from releasing anything by itself.
         let kept: Vec<Box<[u8]>> =
             pieces.into_iter().enumerate().filter(|(n, _)| n % 1000 == 0).map(|(_, piece)| piece).collect();
         give_back_heap();
@@ -159,7 +159,7 @@ mod tests {
         assert!(left < full - (30 << 20), "{full} {left}");
     }
 
-    /// The process goes on, with the constants and the code that it had.
+    /// The process still works, with its constants and code.
     #[test]
     fn a_process_goes_on_without_its_pages() {
         give_back_code();

@@ -1,4 +1,4 @@
-//! The two engines behind one door.
+//! One interface to the two engines.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::execution::{Execution, Failure, Limits, Program};
 use crate::monty::{Monty, MontySettings};
 use crate::{Census, Engine, Host};
 
-/// Runs programs, in whichever engine fits.
+/// Runs programs in the engine that fits.
 pub struct Sandbox {
     monty: Monty,
     cpython: RwLock<Arc<CPython>>,
@@ -23,19 +23,19 @@ impl Sandbox {
         Self { monty: Monty::new(monty), cpython, sessions: Arc::default() }
     }
 
-    /// Starts what the first run will need.
+    /// Starts the processes that the first run needs.
     pub async fn warm_up(&self) -> Result<(), Failure> {
         let ready = self.monty.warm_up();
         self.cpython().warm_up().await;
         ready
     }
 
-    /// Starts the full Python alone, which takes longest: as early as possible, before the rest is there.
+    /// Starts only full Python, the slowest part, as early as possible, before everything else is ready.
     pub async fn warm_up_python(&self) {
         self.cpython().warm_up().await;
     }
 
-    /// Later programs run as these settings say; what runs already is not disturbed.
+    /// Applies new settings to later programs; running programs are not affected.
     pub async fn replace_cpython(&self, settings: CPythonSettings) {
         if *self.cpython().settings() == settings {
             return;
@@ -57,7 +57,7 @@ impl Sandbox {
         self.cpython().packages_problem().map(str::to_owned)
     }
 
-    /// How many processes run code now, by engine.
+    /// Returns the number of processes that run code, by engine.
     pub fn census(&self) -> [(&'static str, Census); 2] {
         let cpython = Census { sessions: self.sessions.count(), ..self.cpython().census() };
         [("monty", self.monty.census()), ("cpython", cpython)]
@@ -72,7 +72,8 @@ impl Sandbox {
         self.cpython.read().clone()
     }
 
-    /// Runs a program in an engine; `Auto` is Monty, because whoever prepared the program knows what it needs.
+    /// Runs a program in an engine; `Auto` means Monty, because the caller that prepared the program knows what it
+    /// needs.
     pub async fn execute(
         &self,
         engine: Engine,
@@ -87,7 +88,7 @@ impl Sandbox {
         }
     }
 
-    /// Runs a program in full Python, with the names of the programs that ran in this session before.
+    /// Runs a program in full Python, with the names that earlier programs in this session defined.
     pub async fn execute_in_session(
         &self,
         key: &SessionKey,

@@ -1,7 +1,7 @@
-//! What the choice of an engine goes by is what the engines do: every entry of `src/choose/table/monty.tsv` is a program
-//! that runs in both.
+//! The table for choosing an engine matches what the engines do: every entry of `src/choose/table/monty.tsv` is a
+//! program that runs in both.
 //!
-//! With `ONETOOL_UPDATE=1` in the environment the file is written anew, e.g. for another version of the interpreter.
+//! With `ONETOOL_UPDATE=1` in the environment the file is rewritten, e.g. for another version of the interpreter.
 
 #![cfg(target_os = "linux")]
 
@@ -21,7 +21,7 @@ struct Entry {
     kind: String,
     name: String,
     verdict: String,
-    /// With `\n` for a line's end.
+    /// With `\n` for line endings.
     program: String,
 }
 
@@ -44,7 +44,7 @@ fn verdict(entry: &Entry, monty: &Execution, python: &Execution) -> String {
         (Ok(ours), Ok(theirs)) if ours == theirs => "has",
         (Ok(_), Ok(_)) => "differs",
         (Err(_), Ok(_)) => "lacks",
-        // This Python has not got it: another may.
+        // This Python lacks it, but another version may have it.
         (Ok(_), Err(_)) if entry.verdict == "differs" => "differs",
         (Ok(_), Err(_)) => "has",
         (Err(_), Err(_)) => "lacks",

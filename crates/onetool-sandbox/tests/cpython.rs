@@ -234,7 +234,7 @@ async fn what_the_host_refuses_is_raised() {
 
 #[tokio::test]
 async fn awaited_calls_run_at_once() {
-    // `meet(n)` answers when n calls are there: one after the other would never end.
+    // `meet(n)` answers once n calls have arrived: sequential calls would never end.
     for code in [
         "import asyncio\nawait asyncio.gather(pack.meet(2), pack.meet(2))",
         "import asyncio\nawait asyncio.gather(*[pack.meet(2) for _ in range(2)])",
@@ -435,9 +435,9 @@ async fn the_standard_library_works() {
     }
 }
 
-/// A host that says what an earlier process has recorded.
+/// A host that plays back what an earlier process recorded.
 struct Recorded {
-    /// How often the program is told that it repeats.
+    /// How many times the program is told that it is repeating.
     repeats: AtomicI64,
 }
 
@@ -486,7 +486,7 @@ fn kept_code(folder: &Path) -> (PathBuf, Vec<u8>, u32) {
 async fn runs_with_cache(folder: &Path) {
     let settings = CPythonSettings { cache: Some(folder.to_owned()), ..settings() };
     let engine = CPython::new(settings);
-    // A process of its own, and one that a zygote forks.
+    // One run in a new process, and one in a process forked by the zygote.
     for _ in 0..2 {
         let code = program("import json\njson.dumps([1 + 1])");
         let execution = engine.execute(&code, &Limits::default(), Toolbox::shared(), CancellationToken::new()).await;
@@ -537,7 +537,7 @@ async fn a_changed_file_of_compiled_code_is_made_again() {
         assert_eq!((&again, its_mode), (&file, mode));
         assert!(content.starts_with(b"onetool ") && content.len() > code.len() / 2, "{} bytes", content.len());
     }
-    // Where others can write, nothing is read, and programs run nevertheless.
+    // If others can write to the folder, the file is not read, and programs still run.
     std::fs::write(&file, "rubbish").unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     runs_with_cache(&folder).await;
@@ -549,7 +549,7 @@ async fn value_in(engine: &CPython, code: &str) -> Value {
     execution.result.unwrap_or_else(|failure| panic!("{code}\n{failure:?}\n{}", execution.printed))
 }
 
-/// Children of a zygote that has imported everything: what their siblings have in memory, they do not share.
+/// Children of a zygote that has imported everything do not share state with their siblings.
 #[tokio::test]
 async fn siblings_have_random_numbers_and_threads_of_their_own() {
     let engine = engine();

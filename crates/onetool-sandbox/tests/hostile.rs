@@ -1,4 +1,4 @@
-//! Programs that try to leave the sandbox: each is an error of its own run, and the engine goes on.
+//! Programs that try to leave the sandbox: each causes an error in its own run only, and the engine continues.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ fn engine() -> CPython {
     })
 }
 
-/// One that forks its children, and one that starts them.
+/// One engine that forks its children, and one that starts them.
 async fn engines() -> [CPython; 2] {
     let forking = engine();
     forking.warm_up().await;
@@ -93,7 +93,7 @@ const REFUSED: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn what_is_outside_is_refused() {
-    // What stands before the kernel only explains or serves files; without it the kernel refuses.
+    // The Python layer above the kernel only explains or serves files; without it the kernel refuses.
     let without_files = "for _place in type(pack).__getattr__.__globals__['_files'].replaced:\n    setattr(*_place)\n";
     let kernel = format!("type(pack).__getattr__.__globals__['_REFUSED_EVENTS'].clear()\n{without_files}");
     for (engine, before) in engines().await.into_iter().zip([kernel.as_str(), without_files]) {
@@ -108,7 +108,7 @@ async fn what_is_outside_is_refused() {
     }
 }
 
-/// Code that shows what a forked child has of its zygote, and what it must say.
+/// Code that shows what a forked child inherits from its zygote, and the expected value.
 const INHERITED: &[(&str, &str)] = &[
     // Nothing but its own pipes and an empty input.
     (
@@ -155,7 +155,7 @@ async fn forked_children_share_no_random_numbers_and_no_state() {
     assert_eq!(run_in(&engine, code).await.result.unwrap().repr(), "[False, 1, False, False]");
 }
 
-/// Children of one zygote run side by side, and one cannot reach the other.
+/// Children of one zygote run concurrently, and cannot reach each other.
 #[tokio::test]
 async fn siblings_are_out_of_reach() {
     let [engine, _] = engines().await;
@@ -216,7 +216,7 @@ async fn a_zygote_that_died_is_replaced_and_takes_its_children_along() {
     assert_eq!(run_in(&engine, "import os\nos.getppid()").await.result.unwrap().repr(), next);
 }
 
-/// Finds the channel of the protocol, and takes its limit away.
+/// Finds the channel of the protocol, and removes its limit.
 const FORGE: &str = "channel = type(pack).__getattr__.__globals__['_channel']\nchannel.limit = 1 << 40\n";
 
 #[tokio::test]

@@ -75,8 +75,8 @@ async fn names_are_read_back_where_they_exist() {
     assert_eq!((execution.result, execution.printed.as_str()), (Ok(Value::None), "once\n"));
 }
 
-/// The interpreter cannot raise with a value that is not text. That is an error of the run, which full Python may finish,
-/// and the sandbox goes on.
+/// The interpreter cannot raise with a value that is not text. That is an error of the run, which full Python may
+/// finish, and the sandbox keeps working.
 #[tokio::test]
 async fn an_exception_with_a_value_of_a_tool_ends_only_the_run() {
     let engine = engine();
@@ -123,7 +123,7 @@ async fn values_that_are_too_large_or_too_deep_are_errors_of_the_run() {
         let result = run_with(&engine, code, &limits).await.result;
         assert!(matches!(result, Err(Failure::TooLarge(_))), "{code}\n{result:?}");
     }
-    // What is small in the program and large in the server: a value of 100 bytes for every two on the way.
+    // Values that are small in the program and large in the server: 100 bytes for every two in the message.
     let limits = Limits { max_memory: 64 << 20, ..Limits::default() };
     let result = run_with(&engine, "[0] * 1_000_000", &limits).await.result;
     assert!(matches!(result, Err(Failure::TooLarge(_) | Failure::Memory)), "{result:?}");
@@ -178,12 +178,12 @@ async fn a_child_is_confined_by_the_kernel() {
     assert!(limits.lines().any(|line| line.starts_with("Max file size") && line.contains(" 0 ")), "{limits}");
 }
 
-/// A child that says what the script prints, whatever it is told.
+/// An engine whose child sends what the script prints, whatever it receives.
 fn forged(folder: &std::path::Path, script: &str) -> Monty {
     let (source, executable) = (folder.join("script"), folder.join("child"));
     std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // Another process writes the program: a file that this one, or a test's new child beside it, has open for writing
-    // cannot be executed.
+    // Another process writes the program: a file that this process, or a child another test has just forked, has open
+    // for writing cannot be executed.
     let copied = std::process::Command::new("install").args(["-m", "755"]).args([&source, &executable]).status();
     assert!(copied.unwrap().success());
     Monty::new(MontySettings { prewarmed: 0, ..settings(executable) })
@@ -202,7 +202,7 @@ async fn a_child_that_lies_ends_only_its_own_run() {
         (r"printf '\007\000\000\200\006\010\377\377\377\377\017'; sleep 9", |failure| {
             matches!(failure, Failure::Crashed(_))
         }),
-        // Lists in lists without end.
+        // Endlessly nested lists.
         (
             r"printf '\000\000\002\000\006'; yes | tr '\171\012' '\010\001' | head -c 131071; printf '\000\000\000\200'; sleep 9",
             |failure| matches!(failure, Failure::TooLarge(_) | Failure::Crashed(_)),
@@ -216,7 +216,8 @@ async fn a_child_that_lies_ends_only_its_own_run() {
     }
 }
 
-/// A message as large as it may be, made of the smallest values: it is refused before it takes much more than its bytes.
+/// A message of the maximum size, made of the smallest values, is refused before it takes much more memory than its
+/// bytes.
 #[tokio::test]
 async fn a_bomb_of_small_values_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! A whole agent without a model: a script plays the model's part, everything else is real.
 //!
-//! Each turn the "model" asks for some tools; they run in parallel, their answers go into the conversation, and the
+//! In each turn the "model" calls some tools; they run in parallel, their results go into the conversation, and the
 //! output cache keeps the conversation small. The last turn is cancelled while a tool runs.
 //!
 //! `cargo run -p onetool-sdk --example agent_loop`
@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-/// What the tools look things up in. Made once for the whole run.
+/// The data that the tools look up. Made once per run.
 struct Library {
     books: HashMap<&'static str, usize>,
 }
@@ -51,7 +51,7 @@ struct ReadInput {
 #[derive(Deserialize, JsonSchema)]
 struct WaitInput {}
 
-/// Three tools: one that computes, one with a long answer, one that never ends by itself.
+/// Three tools: one that computes, one with a long result, one that never ends by itself.
 fn tools(waiting: Arc<Notify>) -> Vec<Tool> {
     let pages = define_tool("library.pages", "How many pages a book has.", |input: PagesInput, ctx| async move {
         let library = ctx.resolve(&library()).await?;
@@ -73,10 +73,10 @@ fn tools(waiting: Arc<Notify>) -> Vec<Tool> {
     vec![pages, read, wait]
 }
 
-/// One thing the model asks for: the call's id, the provider's name of the tool, raw arguments.
+/// A tool call by the model: the call's id, the provider's name of the tool, raw arguments.
 struct Request(&'static str, &'static str, &'static str);
 
-/// What the "model" says, turn by turn. The second call of the first turn is wrong, as models' calls are at times.
+/// The calls of the "model", turn by turn. The second call of the first turn is wrong, as models' calls sometimes are.
 fn script() -> Vec<Vec<Request>> {
     vec![
         vec![
@@ -113,7 +113,7 @@ async fn main() -> Result<(), ToolError> {
     let mut conversation: Vec<ToolMessage> = Vec::new();
 
     let stop = tokio::spawn(async move {
-        // A user who loses patience with the third turn; or with everything, after a while.
+        // A user who loses patience with the third turn, or with everything after a while.
         let _ = tokio::time::timeout(Duration::from_mins(1), waiting.notified()).await;
         cancel.cancel();
     });
@@ -140,7 +140,7 @@ async fn main() -> Result<(), ToolError> {
         let first = text.lines().next().unwrap_or_default();
         println!("{} {}{first}", message.tool_call_id, if message.is_error { "failed: " } else { "" });
     }
-    // What was trimmed can still be read.
+    // Trimmed output can still be read.
     let trimmed = conversation.iter().find_map(|message| message.output_ref.as_ref());
     if let Some(reference) = trimmed {
         let page = cache.lines(&reference.parse()?, LineRange { first: 299, count: 5 }).await?;

@@ -1,4 +1,4 @@
-//! What a call may use: its deadline, its cancellation, its caller, and the way to other tools and to the client.
+//! What a call may use: its deadline, its cancellation, its caller, and access to other tools and to the client.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::trace::{TraceContext, TraceHeaders};
 use crate::{Arguments, CallJournal, JournaledCall, QualifiedName, ToolError, Value};
 
-/// Through which door a call came in.
+/// Where a call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     /// From code in the sandbox.
@@ -27,24 +27,24 @@ pub enum Caller {
     Tool,
 }
 
-/// Who a call is made for, as far as the server knows. It travels with a run, also to another server that takes it over.
+/// Who a call is made for, as far as the server knows. Travels with a run, even to another server that takes it over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
-    /// The name of a token, or the subject of an OAuth token; none where nobody had to say who they are.
+    /// The name of a token, or the subject of an OAuth token; none where no authentication is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// The groups that the token itself names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// What the client calls itself.
+    /// The client's own name for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The way in.
+    /// The interface through which the request arrived.
     #[serde(default)]
     pub door: Door,
 }
 
-/// The ways in.
+/// The interfaces through which requests arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Door {
@@ -69,7 +69,7 @@ impl Door {
     }
 }
 
-/// One report of progress.
+/// A progress report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     pub done: f64,
@@ -77,12 +77,12 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// Where reports of progress go. Must not block.
+/// Receives progress reports. Must not block.
 pub trait ProgressSink: Send + Sync {
     fn report(&self, progress: Progress);
 
-    /// Text that code has just printed, all of it in pieces of whole lines. Returns whether it is shown; where it is not,
-    /// a part of it is reported as progress.
+    /// Receives all text that code prints, in pieces of whole lines. Returns whether the text is shown; if it is not, a
+    /// part of it is reported as progress.
     fn printed(&self, _text: &str) -> bool {
         false
     }
@@ -96,7 +96,7 @@ impl ProgressSink for NoProgress {
     fn report(&self, _: Progress) {}
 }
 
-/// The one call path, as tools see it: a tool that calls another tool goes through here.
+/// The single call path, as tools see it: a tool that calls another tool uses this.
 #[async_trait]
 pub trait ToolCaller: Send + Sync {
     async fn call_tool(
@@ -118,21 +118,21 @@ pub trait ToolCaller: Send + Sync {
     }
 }
 
-/// The client at the other end, when it can be asked. Parameters and answers are those of MCP, as JSON.
+/// The client at the other end, if it can be asked. Parameters and results are those of MCP, as JSON.
 #[async_trait]
 pub trait ClientBridge: Send + Sync {
     /// `elicitation/create`.
     async fn elicit(&self, params: serde_json::Value) -> Result<serde_json::Value, ToolError>;
     /// `sampling/createMessage`.
     async fn sample(&self, params: serde_json::Value) -> Result<serde_json::Value, ToolError>;
-    /// `roots/list`: the folders that the client works in, as URIs. None where it has none to name.
+    /// `roots/list`: the folders that the client works in, as URIs. Empty if it has none.
     async fn roots(&self) -> Result<Vec<String>, ToolError> {
         Ok(Vec::new())
     }
 }
 
-/// Where a run or a call stands in its trace: which one it is, and within which one it happens. The trace is the run,
-/// unless the request came with one ([`CallContext::trace`]).
+/// The position of a run or a call in its trace: its own id and that of its parent. The run is the trace, unless the
+/// request came with one ([`CallContext::trace`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpanLink {
     /// `None` outside every run and call.
@@ -141,12 +141,12 @@ pub struct SpanLink {
 }
 
 impl SpanLink {
-    /// Something new within this.
+    /// Creates a new span within this one.
     #[must_use]
     pub fn child(self) -> Self {
         static SEED: LazyLock<u64> = LazyLock::new(|| uuid::Uuid::new_v4().as_u64_pair().1);
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        // Spread over all bits without repeating: every step of the mixing can be undone.
+        // Spreads over all bits without repeating: every mixing step is invertible.
         let mut id = SEED.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -155,13 +155,13 @@ impl SpanLink {
     }
 }
 
-/// What tools have to say about their results besides the results, such as that a list is not whole. Shared by all calls of a
-/// run, and told with its reply.
+/// Remarks of tools about their results, such as that a list is incomplete. Shared by all calls of a run and sent with
+/// its reply.
 #[derive(Debug, Clone, Default)]
 pub struct Notices(Arc<std::sync::Mutex<Vec<String>>>);
 
 impl Notices {
-    /// Notices of one run; what comes after is left out.
+    /// Maximum number of notices per run; later ones are dropped.
     const MOST: usize = 8;
     const MOST_CHARS: usize = 300;
 
@@ -173,7 +173,7 @@ impl Notices {
         }
     }
 
-    /// Takes what was said so far.
+    /// Takes the notices collected so far.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
@@ -184,10 +184,10 @@ impl Notices {
 pub struct CallContext {
     /// The run (or request) that this call is part of.
     pub run_id: Arc<str>,
-    /// Whose call it is: an opaque name of the client, empty for the one of this process. Nothing that belongs to one
+    /// The owner of the call: an opaque name of the client, empty for this process itself. Nothing that belongs to one
     /// owner, such as a session, is shown or given to another.
     pub owner: Arc<str>,
-    /// Who that is, for policies and records.
+    /// The identity of the owner, for policies and records.
     pub requester: Arc<Requester>,
     pub caller: Caller,
     pub cancel: CancellationToken,
@@ -197,17 +197,17 @@ pub struct CallContext {
     pub client: Option<Arc<dyn ClientBridge>>,
     /// How many tools deep this call is: a tool called by a tool called by a run is 1.
     pub depth: u32,
-    /// Whoever calls tries again itself: whatever is called makes one attempt.
+    /// The caller retries by itself, so the callee makes only one attempt.
     pub single_attempt: bool,
     pub span: SpanLink,
-    /// The trace that this belongs to, where it is passed on. Set with [`CallContext::join`].
+    /// The trace that this call belongs to, if one is propagated. Set with [`CallContext::join`].
     pub trace: Option<Arc<TraceContext>>,
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
     pub notices: Notices,
-    /// What a run that outlives its process remembers of its calls.
+    /// The recorded calls of a run that outlives its process.
     pub journal: Option<Arc<dyn CallJournal>>,
-    /// This call, as the journal knows it, while permission is asked for it.
+    /// This call's journal entry, while permission for it is being requested.
     pub journaled: Option<Arc<JournaledCall>>,
 }
 
@@ -234,19 +234,19 @@ impl CallContext {
         }
     }
 
-    /// The context for a call that a tool makes in its turn.
+    /// Returns the context for a call that a tool makes itself.
     #[must_use]
     pub fn nested(&self) -> Self {
         Self { caller: Caller::Tool, depth: self.depth + 1, code: None, ..self.clone() }
     }
 
-    /// The context for something new within what this one is for.
+    /// Returns the context for a new span within this one.
     #[must_use]
     pub fn within(&self) -> Self {
         Self { span: self.span.child(), ..self.clone() }
     }
 
-    /// Becomes part of a trace: what follows is within the span that it names.
+    /// Joins a trace: what follows is within the span that the trace names.
     pub fn join(&mut self, trace: TraceContext) {
         if let Some(parent) = trace.parent() {
             self.span = SpanLink { id: Some(parent), parent: None };
@@ -254,17 +254,17 @@ impl CallContext {
         self.trace = Some(Arc::new(trace));
     }
 
-    /// What a request carries that is made for this, if it is part of a trace.
+    /// Returns the trace headers for an outgoing request, if this is part of a trace.
     pub fn trace_headers(&self) -> Option<TraceHeaders> {
         Some(TraceHeaders::new(self.trace.as_deref()?, self.span.id?))
     }
 
-    /// The owner of what this call leaves behind, where it is made for somebody in particular; nobody else may read it.
+    /// Returns the owner of anything this call leaves behind, if the call has a principal; nobody else may read it.
     pub fn principal_owner(&self) -> Option<&str> {
         self.requester.principal.as_ref().map(|_| &*self.owner)
     }
 
-    /// How much time is left, or `None` where there is no deadline.
+    /// Returns the time left, or `None` if there is no deadline.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|at| at.saturating_duration_since(Instant::now()))
     }

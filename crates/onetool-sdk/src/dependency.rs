@@ -1,9 +1,9 @@
-//! Dependencies of tools: a key says what is needed and how to make it, the caller may give something else.
+//! Dependencies of tools: a key says what is needed and how to make it; the caller may supply something else.
 //!
-//! A value is made once for a call, or once for a run where the key asks for it; concurrent callers wait for the one
-//! that makes it. What fails is not kept. **Invariant**: no wait is circular. Every "the factory of a waits for b" is
-//! recorded before the waiting starts, and the wait that would close a circle is refused, also when the circle runs
-//! through several tasks.
+//! A value is made once per call, or once per run if the key asks for it; concurrent callers wait for the one that
+//! makes it. Failures are not cached. **Invariant**: no wait is circular. Every "the factory of a waits for b" is
+//! recorded before the wait starts, and a wait that would close a cycle is refused, even when the cycle runs through
+//! several tasks.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ enum Lifetime {
     Run,
 }
 
-/// What a tool needs, and how to make it when nobody gave it.
+/// What a tool needs, and how to make it if the caller did not supply it.
 ///
 /// ```
 /// use onetool_sdk::{Dependencies, DependencyKey, ToolContext};
@@ -48,7 +48,7 @@ pub struct DependencyKey<T> {
 }
 
 impl<T: Send + Sync + 'static> DependencyKey<T> {
-    /// A value that is made at once and cannot fail.
+    /// Creates a key whose value is made synchronously and cannot fail.
     pub fn new(id: impl Into<Arc<str>>, create: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let create = Arc::new(create);
         Self::from_async(id, move |_| {
@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static> DependencyKey<T> {
         })
     }
 
-    /// A value whose making may wait, may fail, and may need other dependencies.
+    /// Creates a key whose factory may wait, may fail, and may need other dependencies.
     pub fn from_async<F, Fut>(id: impl Into<Arc<str>>, create: F) -> Self
     where
         F: Fn(ToolContext) -> Fut + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl<T: Send + Sync + 'static> DependencyKey<T> {
         Self { id: id.into(), lifetime: Lifetime::Call, create: Arc::new(move |ctx| Box::pin(create(ctx))) }
     }
 
-    /// Makes the value once for a whole run. What it is made from then also lives for the run.
+    /// Makes the value once per run. The values it is made from then also live as long as the run.
     #[must_use]
     pub fn per_run(self) -> Self {
         Self { lifetime: Lifetime::Run, ..self }
@@ -95,7 +95,7 @@ enum Given {
     Factory(Factory<AnyValue>),
 }
 
-/// What the caller gives: values and factories by id. They win over what a key would create.
+/// Values and factories that the caller supplies, by id. They take precedence over a key's own factory.
 #[derive(Clone, Default)]
 pub struct Dependencies {
     given: Arc<HashMap<Arc<str>, Given>>,
@@ -111,13 +111,13 @@ impl Dependencies {
         self.with(id.into(), Given::Value(Arc::new(value)))
     }
 
-    /// As [`Self::with_value`], for a value that is shared already.
+    /// Like [`Self::with_value`], for a value that is already shared.
     #[must_use]
     pub fn with_shared<T: Send + Sync + 'static>(self, id: impl Into<Arc<str>>, value: Arc<T>) -> Self {
         self.with(id.into(), Given::Value(value))
     }
 
-    /// Replaces a key's way of making its value.
+    /// Replaces a key's factory.
     #[must_use]
     pub fn with_factory<T, F, Fut>(self, id: impl Into<Arc<str>>, create: F) -> Self
     where
@@ -132,7 +132,7 @@ impl Dependencies {
         self.with(id.into(), Given::Factory(factory))
     }
 
-    /// A value that was given as a value.
+    /// Returns a value that was supplied as a value, not as a factory.
     pub fn get<T: Send + Sync + 'static>(&self, id: &str) -> Option<Arc<T>> {
         match self.given.get(id)? {
             Given::Value(value) => value.clone().downcast().ok(),
@@ -154,12 +154,12 @@ impl fmt::Debug for Dependencies {
     }
 }
 
-/// What has been made so far, for the call and for the run.
+/// The values made so far, for the call and for the run.
 #[derive(Clone, Default)]
 pub(crate) struct Resolutions {
     call: Arc<Made>,
     run: Arc<Made>,
-    /// The dependency whose factory this context was handed to, if any.
+    /// The dependency whose factory received this context, if any.
     maker: Option<Arc<str>>,
 }
 
@@ -169,19 +169,19 @@ impl Resolutions {
     }
 }
 
-/// The values of one lifetime, and who waits for whom among their factories.
+/// The values of one lifetime, and which of their factories wait for which.
 #[derive(Default)]
 struct Made {
     cells: Mutex<HashMap<Arc<str>, Arc<OnceCell<AnyValue>>>>,
     waits: Mutex<Waits>,
 }
 
-/// "The factory of the key waits for each of the values", with how many tasks wait so.
+/// Maps each factory to the dependencies it waits for, with the number of tasks that wait.
 #[derive(Default)]
 struct Waits(HashMap<Arc<str>, HashMap<Arc<str>, usize>>);
 
 impl Waits {
-    /// The way from `from` to `to`, where there is one.
+    /// Returns a path from `from` to `to`, if there is one.
     fn path(&self, from: &Arc<str>, to: &Arc<str>) -> Option<Vec<Arc<str>>> {
         let mut seen: Vec<Arc<str>> = Vec::new();
         let mut open = vec![vec![from.clone()]];
@@ -204,7 +204,7 @@ impl Waits {
     }
 }
 
-/// A recorded wait. Forgotten when it ends, however it ends.
+/// A recorded wait, removed when dropped.
 struct Wait {
     made: Arc<Made>,
     maker: Arc<str>,
@@ -261,7 +261,7 @@ pub(crate) async fn resolve<T: Send + Sync + 'static>(
         Some(maker) => Some(Wait::begin(made, maker, &key.id)?),
         None => None,
     };
-    // What a value is made from must live as long as the value: a factory for the run sees only the run's values.
+    // The inputs of a value must live as long as the value: a run-scoped factory sees only run-scoped values.
     let resolutions =
         Resolutions { call: made.clone(), run: ctx.resolutions().run.clone(), maker: Some(key.id.clone()) };
     let inner = ctx.with_resolutions(resolutions);
@@ -280,7 +280,7 @@ pub(crate) async fn resolve<T: Send + Sync + 'static>(
     typed(&key.id, value)
 }
 
-/// Says which dependency failed, once for every link of the chain.
+/// Names the dependency that failed, once per link of the chain.
 fn failed(id: &str, error: ToolError) -> ToolError {
     ToolError { message: format!("the dependency '{id}' could not be made: {}", error.message), ..error }
 }
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use crate::{CallContext, ErrorKind};
 
-    /// A key whose value is how many were made before it.
+    /// A key whose value is the number of values made before it.
     fn counting(id: &str, counter: &Arc<AtomicUsize>) -> DependencyKey<usize> {
         let counter = counter.clone();
         DependencyKey::from_async(id, move |_| {
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(*ctx.resolve(&key).await.unwrap(), 1);
     }
 
-    /// Two keys that need each other. Where there is a barrier, both factories meet at it first.
+    /// Two keys that need each other. If there is a barrier, both factories meet at it first.
     fn circle(barrier: Option<Arc<Barrier>>) -> (DependencyKey<u8>, DependencyKey<u8>) {
         fn key(id: &'static str, other: &'static str, barrier: Option<Arc<Barrier>>) -> DependencyKey<u8> {
             DependencyKey::from_async(id, move |ctx| {
@@ -393,7 +393,7 @@ mod tests {
         let ctx = ToolContext::default();
         let error = ctx.resolve(&a).await.unwrap_err();
         assert!(error.message.contains("dependencies form a cycle: b → a → b"), "{error}");
-        // Nothing of it is kept: the other entrance fails in the same manner rather than waiting for ever.
+        // Nothing is cached: starting at the other key fails in the same way instead of waiting forever.
         assert!(ctx.resolve(&b).await.unwrap_err().message.contains("cycle"));
     }
 

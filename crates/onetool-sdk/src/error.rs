@@ -1,10 +1,10 @@
-//! Why a call failed. One type for every kind of tool, so that every way in can show it in its own manner:
-//! Python raises [`ToolError::exception`], REST answers [`ErrorKind`]'s status, a terminal prints it.
+//! Why a call failed. One type for every kind of tool, so that every interface can show it in its own way: Python
+//! raises [`ToolError::exception`], REST returns [`ErrorKind`]'s status, a terminal prints it.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What went wrong, in terms that a caller may act upon.
+/// What went wrong, in terms that a caller may act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// No pack or tool of that name.
@@ -15,23 +15,23 @@ pub enum ErrorKind {
     Denied,
     /// Too many calls; try again after this long.
     RateLimited { retry_after: Duration },
-    /// The call took longer than it may.
+    /// The call exceeded its time limit.
     Timeout,
     /// The caller gave up.
     Cancelled,
-    /// The tool's process, server or environment is not there now.
+    /// The tool's process, server or environment is not available now.
     Unavailable,
     /// A remote side answered with a failure.
     Upstream { status: Option<u16> },
-    /// The tool itself raised this Python exception (or its like).
+    /// The tool itself raised this Python exception (or an equivalent).
     Raised { exception: String },
-    /// What the tool returned does not fit what it promised.
+    /// The tool's result does not match its declared output.
     Output,
     /// An argument or a result is larger than a limit allows.
     TooLarge,
-    /// The state of the thing forbids it now (disabled, exists already, changed meanwhile).
+    /// The current state forbids it (disabled, already exists, changed meanwhile).
     Conflict,
-    /// Our own fault.
+    /// A bug in OneTool.
     Internal,
 }
 
@@ -41,9 +41,9 @@ pub struct ToolError {
     pub kind: ErrorKind,
     pub message: String,
     pub hint: Option<String>,
-    /// Where in the arguments, or in the value, the mistake is: a JSON pointer.
+    /// Where in the arguments, or in the value, the error is: a JSON pointer.
     pub pointer: Option<String>,
-    /// The tool's own traceback, trimmed, where there is one. For logs and for `json` errors.
+    /// The tool's own traceback, trimmed, if there is one. For logs and for `json` errors.
     pub traceback: Option<String>,
 }
 
@@ -87,14 +87,14 @@ impl ToolError {
         self
     }
 
-    /// Says where the mistake is.
+    /// Sets the location of the error.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into()).filter(|pointer| !pointer.is_empty());
         self
     }
 
-    /// The Python exception type that code in the sandbox sees.
+    /// Returns the Python exception type that code in the sandbox sees.
     pub fn exception(&self) -> &str {
         match &self.kind {
             ErrorKind::NotFound => "AttributeError",
@@ -112,7 +112,7 @@ impl ToolError {
         }
     }
 
-    /// Message and hint, as one text; [`split_hint`] takes it apart.
+    /// Returns message and hint as one text; [`split_hint`] splits it again.
     pub fn text(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}{HINT}{hint}", self.message),
@@ -121,10 +121,10 @@ impl ToolError {
     }
 }
 
-/// Stands between a message and its hint wherever both are one text, such as a Python exception's.
+/// Separates a message from its hint wherever both are one text, such as in a Python exception.
 const HINT: &str = "\nhint: ";
 
-/// The message and the hint of [`ToolError::text`].
+/// Splits the result of [`ToolError::text`] into message and hint.
 pub fn split_hint(text: &str) -> (&str, Option<&str>) {
     text.split_once(HINT).map_or((text, None), |(message, hint)| (message, Some(hint)))
 }

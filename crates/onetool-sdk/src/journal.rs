@@ -1,39 +1,39 @@
-//! What a run that outlives its process remembers of its calls, as the call path sees it.
+//! The call journal of a run that outlives its process, as the call path sees it.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::{Arguments, QualifiedName, ToolError, Value};
 
-/// What a call of a tool does besides giving a value.
+/// The side effects of a tool call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// Nobody says: it may do something that must not happen twice.
+    /// Not declared: it may do something that must not happen twice.
     #[default]
     Unknown,
-    /// To do it twice is to do it once.
+    /// Doing it twice has the same effect as doing it once.
     Idempotent,
     /// It changes nothing.
     ReadOnly,
-    /// It only calls other tools, and those are what counts.
+    /// It only calls other tools, whose effects count instead.
     Transparent,
 }
 
 impl Effect {
-    /// Whether a call may be made again of which nobody knows whether it took place.
+    /// Whether a call may be repeated when it is unknown whether it took place.
     pub fn may_repeat(self) -> bool {
         matches!(self, Self::Idempotent | Self::ReadOnly)
     }
 }
 
-/// A call that a journal knows of.
+/// A call that is recorded in a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournaledCall {
-    /// In the order of the run's calls.
+    /// Position among the run's calls.
     pub number: u64,
-    /// Of the tool and its arguments.
+    /// Hash of the tool and its arguments.
     pub hash: String,
-    /// Which of the run's calls with this hash, from 0.
+    /// Index among the run's calls with this hash, from 0.
     pub nth: u64,
     pub effect: Effect,
 }
@@ -43,14 +43,14 @@ pub struct JournaledCall {
 pub enum Recall {
     /// It was made before, with this outcome.
     Known(Result<Value, ToolError>),
-    /// It is to be made.
+    /// It has not been made yet.
     New(JournaledCall),
 }
 
 /// A journal of one run's calls.
 #[async_trait]
 pub trait CallJournal: Send + Sync {
-    /// Looks a call up. Fails where the run asks for something else than the first time.
+    /// Looks up a call. Fails if the run makes a different call than it did the first time.
     fn recall(
         &self,
         name: &QualifiedName,
@@ -59,11 +59,11 @@ pub trait CallJournal: Send + Sync {
         effect: Effect,
     ) -> Result<Recall, ToolError>;
 
-    /// Notes that a call is about to be made, durably where it must not be made twice. `shown` has the arguments for
-    /// people. Without success the call must not be made.
+    /// Records that a call is about to be made, durably if it must not be made twice. `shown` is the readable form of
+    /// the arguments. If this fails, the call must not be made.
     async fn begin(&self, name: &QualifiedName, call: &JournaledCall, shown: String) -> Result<(), ToolError>;
 
-    /// Notes what came of it.
+    /// Records the outcome of a call.
     async fn end(
         &self,
         name: &QualifiedName,
@@ -71,27 +71,27 @@ pub trait CallJournal: Send + Sync {
         outcome: &Result<Value, ToolError>,
     ) -> Result<(), ToolError>;
 
-    /// What a person decided about a call.
+    /// Returns a person's decision about a call, if there is one.
     fn verdict(&self, call: &JournaledCall) -> Option<bool>;
 
-    /// Whether the run may wait for a person without its process.
+    /// Whether the run can be suspended while it waits for a person.
     fn can_suspend(&self) -> bool;
 
-    /// Whether it is known to others already: it does not wait in memory then.
+    /// Whether the run is already recorded for others to see; if so, it does not wait in memory.
     fn is_recorded(&self) -> bool;
 
-    /// Ends the run's process until somebody has decided about this call. The answer is for a run that ends anyway.
+    /// Suspends the run until somebody has decided about this call. The returned error is for the run that ends now.
     async fn suspend(&self, name: &QualifiedName, call: &JournaledCall, shown: String) -> ToolError;
 
-    /// The time, as the run sees it: the same again when it is run again.
+    /// The time as the run sees it: a repeated run gets the same times again.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Where the run's random numbers begin.
+    /// The seed of the run's random numbers.
     fn seed(&self) -> u64;
 
-    /// Whether an earlier process has begun the run.
+    /// Whether an earlier process started the run.
     fn is_continued(&self) -> bool;
 
-    /// Whether some of what that process has recorded has not been asked for again.
+    /// Whether some of that process's records have not been replayed yet.
     fn is_repeating(&self) -> bool;
 }

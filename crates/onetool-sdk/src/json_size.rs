@@ -1,9 +1,9 @@
-//! How many values a JSON text holds, told before any of them is built.
+//! Counts the values in a JSON text before any of them is built.
 //!
-//! A tree takes many times the memory of its text: `[0,0,…]` has a value in every two bytes. Whoever reads JSON of
-//! others' making asks first.
+//! A tree takes many times the memory of its text: `[0,0,…]` has a value in every two bytes. Code that reads untrusted
+//! JSON checks this first.
 
-/// Whether a text holds at most `max_values` values and names. Text that is not JSON is counted as if it were.
+/// Whether a text holds at most `max_values` values and member names. Text that is not JSON is counted as if it were.
 pub fn holds_at_most(text: &[u8], max_values: usize) -> bool {
     // Every value but the first has a comma, a colon or a bracket of its own.
     if text.len() <= max_values || max_values == 0 {
@@ -12,12 +12,13 @@ pub fn holds_at_most(text: &[u8], max_values: usize) -> bool {
     has_at_most(text, max_values - 1, |byte| matches!(byte, b',' | b':' | b'[' | b'{'))
 }
 
-/// Whether a text holds at most `max_containers` lists and objects, each of which takes as much memory as many plain values.
+/// Whether a text holds at most `max_containers` arrays and objects, each of which takes as much memory as many plain
+/// values.
 pub fn nests_at_most(text: &[u8], max_containers: usize) -> bool {
     text.len() <= max_containers || has_at_most(text, max_containers, |byte| matches!(byte, b'[' | b'{'))
 }
 
-/// Whether so many of the bytes outside of strings are `counted`.
+/// Whether at most `max` bytes outside of strings match `counted`.
 fn has_at_most(text: &[u8], max: usize, counted: impl Fn(u8) -> bool) -> bool {
     let (mut count, mut at) = (0_usize, 0);
     while let Some(byte) = text.get(at) {
@@ -34,7 +35,7 @@ fn has_at_most(text: &[u8], max: usize, counted: impl Fn(u8) -> bool) -> bool {
     true
 }
 
-/// Where a string ends that begins here.
+/// Returns the end of the string that begins at `at`.
 fn end_of_string(text: &[u8], mut at: usize) -> usize {
     while let Some(found) = text.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
         at += found;
@@ -50,7 +51,7 @@ fn end_of_string(text: &[u8], mut at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Values and names of a tree.
+    /// Counts the values and member names of a tree.
     fn count(json: &serde_json::Value) -> usize {
         match json {
             serde_json::Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),

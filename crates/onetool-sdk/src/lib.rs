@@ -1,13 +1,13 @@
-//! What a tool is.
+//! The vocabulary of tools.
 //!
 //! This crate is pure: no network, no files, no processes. It holds the vocabulary that every other
 //! crate shares: [`Value`] (what crosses between Python and tools), [`ToolSpec`] and [`Signature`]
 //! (what a tool looks like), [`ToolSource`] (where tools come from), [`CallContext`] (what a call may
 //! use) and [`Tool`] with [`define_tool`] (how a tool is written in Rust).
 //!
-//! Around a tool stand [`ToolContext`] and [`DependencyKey`] (what its function receives), [`Validator`] (whether JSON
-//! fits a schema, and if not, why), [`compile_schema`] (its schema for a provider of models), [`ToolMessage`] (its answer as a
-//! model reads it) and [`OutputCache`] (long answers, by reference).
+//! A tool is accompanied by [`ToolContext`] and [`DependencyKey`] (what its function receives), [`Validator`] (whether
+//! JSON matches a schema, and if not, why), [`compile_schema`] (its schema for a model provider), [`ToolMessage`] (its
+//! result as a model reads it) and [`OutputCache`] (long results, by reference).
 
 mod arguments;
 mod context;

@@ -1,4 +1,4 @@
-//! What a model reads as the answer to its tool call.
+//! The result of a tool call as a model reads it.
 //!
 //! Text stays text, JSON becomes its canonical text (keys sorted, so that the same value is always the same text, and a
 //! provider's prompt cache stays warm), parts stay parts. A failure is a message too: `Error executing tool: …`.
@@ -21,7 +21,7 @@ pub enum MessageContent {
 }
 
 impl MessageContent {
-    /// How many bytes it takes in a conversation; data of images counts as base64, for so it is sent.
+    /// Returns its size in a conversation, in bytes; image data counts as base64, because that is how it is sent.
     pub fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -29,7 +29,7 @@ impl MessageContent {
         }
     }
 
-    /// The content as text; what is not text gets a line that stands for it.
+    /// Returns the content as text; anything that is not text is represented by a line.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -38,19 +38,19 @@ impl MessageContent {
     }
 }
 
-/// The answer to one tool call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolMessage {
     pub tool_call_id: String,
     pub tool_name: String,
     pub content: MessageContent,
     pub is_error: bool,
-    /// Where the whole output is kept, once a cache has it.
+    /// Reference to the whole output, once a cache holds it.
     pub output_ref: Option<String>,
 }
 
 impl ToolMessage {
-    /// The message for what a tool answered.
+    /// Creates the message for a tool's result.
     ///
     /// ```
     /// use onetool_sdk::{MessageContent, ToolError, ToolMessage, ToolResult};
@@ -95,7 +95,7 @@ fn content(result: ToolResult) -> MessageContent {
     }
 }
 
-/// JSON as compact text with sorted keys: equal values give equal texts.
+/// Returns JSON as compact text with sorted keys: equal values give equal texts.
 pub fn canonical_json(value: &Json) -> String {
     let mut sorted = value.clone();
     sorted.sort_all_objects();
@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for ToolMessage {
 }
 
 impl Part {
-    /// How many bytes it takes in a conversation.
+    /// Returns its size in a conversation, in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -170,11 +170,11 @@ impl Part {
         }
     }
 
-    /// From an MCP content block. A block that is neither text nor an image is kept as it is.
+    /// Converts an MCP content block. A block that is neither text nor an image is kept unchanged.
     pub fn from_block(block: Json) -> Self {
         use base64::Engine as _;
         let field = |name: &str| block.get(name).and_then(Json::as_str);
-        // A block that says more than text or image can hold (annotations) is not reduced to them.
+        // A block with additional fields (such as annotations) is not reduced to text or image.
         let plain = |fields: usize| block.as_object().is_some_and(|object| object.len() == fields);
         match field("type") {
             Some("text") if plain(2) => {

@@ -57,12 +57,13 @@ fn is_start(c: char) -> bool {
     c == '_' || c.is_alphabetic()
 }
 
-/// Digits are the ten of ASCII: what else counts as numeric (`²`, `½`) is mostly nothing that Python takes in a name.
+/// Only ASCII digits: most other numeric characters (`²`, `½`) are not allowed in Python names.
 fn is_inner(c: char) -> bool {
     is_start(c) || c.is_ascii_digit()
 }
 
-/// The nearest Python identifier: every other character becomes `_`, a leading digit or a keyword gets one more.
+/// Returns the nearest Python identifier: invalid characters become `_`, a leading digit or a keyword gets an extra
+/// `_`.
 pub fn to_python_identifier(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if is_inner(c) { c } else { '_' }).collect();
     if !name.starts_with(is_start) {

@@ -1,16 +1,16 @@
 //! The name that was probably meant.
 
-/// Below this likeness (0 to 1) a name is not worth suggesting.
+/// Minimum similarity (0 to 1) for a name to be suggested.
 const LIKENESS: f64 = 0.72;
 /// Longer names are not compared: the cost grows with the product of the lengths.
 const MAX_COMPARED: usize = 200;
 
-/// The candidate most like `name`, where one is like it at all.
+/// Returns the candidate most similar to `name`, if any is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_few(name, candidates, 1).into_iter().next()
 }
 
-/// At most `count` candidates that are like `name`, the most alike first.
+/// Returns at most `count` candidates similar to `name`, the most similar first.
 pub fn nearest_few<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     if name.len() > MAX_COMPARED {
         return Vec::new();
@@ -22,14 +22,14 @@ pub fn nearest_few<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>
         .map(|candidate| (likeness(&folded, &candidate.to_lowercase()), candidate))
         .filter(|(likeness, _)| *likeness >= LIKENESS)
         .collect();
-    // A stable sort: among equals, the first candidate wins.
+    // Stable sort: among equals, the first candidate wins.
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
     alike.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
 fn likeness(a: &str, b: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1);
-    // Two letters that changed places weigh too much in a short name.
+    // Two swapped letters weigh too much in a short name.
     if have_same_letters(a, b) { likeness + 0.1 } else { likeness }
 }
 

@@ -1,17 +1,17 @@
-//! The one pager of stored text: lines of a text that arrives in chunks, and the lines around matches.
+//! The shared pager for stored text: lines of a text that arrives in chunks, and the lines around matches.
 //!
-//! A line may be as long as the text: only its first bytes are kept, the rest is counted and dropped, so memory stays
-//! flat whatever is read. What reads from where, and how lines are shown, is up to who uses it.
+//! A line may be as long as the text: only its first bytes are kept, the rest is counted and dropped, so memory use is
+//! constant. Callers decide what is read and how lines are shown.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// A line, as far as it was kept.
+/// A line, possibly truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagedLine<'a> {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// Where the line begins in the text.
+    /// Offset of the line in the text, in bytes.
     pub position: u64,
     /// Its first bytes, without the line break.
     pub kept: &'a [u8],
@@ -19,15 +19,15 @@ pub struct PagedLine<'a> {
     pub rest: u64,
 }
 
-/// Is given one line after the other, and says whether to go on.
+/// Called with each line; returns whether to continue.
 pub type VisitLine<'a> = &'a mut dyn FnMut(PagedLine<'_>) -> ControlFlow<()>;
 
-/// Cuts a text into lines. `\n` and `\r\n` end a line; so does the end of the text.
+/// Splits a text into lines. `\n` and `\r\n` end a line; so does the end of the text.
 #[derive(Debug)]
 pub struct LineCutter {
     keep: usize,
     kept: Vec<u8>,
-    /// Of the line that is being read, with its break.
+    /// Length of the current line, including its line break.
     length: u64,
     number: u64,
     position: u64,
@@ -39,12 +39,12 @@ impl LineCutter {
         Self { keep, kept: Vec::new(), length: 0, number: 0, position: 0 }
     }
 
-    /// How many lines were given so far.
+    /// Number of lines visited so far.
     pub fn lines(&self) -> u64 {
         self.number
     }
 
-    /// Takes the next chunk, and gives the lines that end in it.
+    /// Processes the next chunk and visits the lines that end in it.
     pub fn feed(&mut self, mut chunk: &[u8], visit: VisitLine<'_>) -> ControlFlow<()> {
         while !chunk.is_empty() {
             let end = memchr::memchr(b'\n', chunk);
@@ -59,7 +59,7 @@ impl LineCutter {
         ControlFlow::Continue(())
     }
 
-    /// The text is at its end: gives the last line, where it had no break.
+    /// Signals the end of the text: visits the last line if it has no line break.
     pub fn finish(&mut self, visit: VisitLine<'_>) -> ControlFlow<()> {
         if self.length == 0 { ControlFlow::Continue(()) } else { self.end_line(0, visit) }
     }
@@ -90,13 +90,13 @@ impl<T> Surroundings<T> {
         Self { before, after, waiting: VecDeque::with_capacity(before), owed: 0 }
     }
 
-    /// The next line matches: gives the lines to show before it.
+    /// Call when the next line matches: returns the lines to show before it.
     pub fn matched(&mut self) -> impl Iterator<Item = T> + '_ {
         self.owed = self.after;
         self.waiting.drain(..)
     }
 
-    /// The next line does not match: gives it back where it is to be shown after a match.
+    /// Call when the next line does not match: returns it if it is to be shown after a match.
     pub fn passed(&mut self, line: impl FnOnce() -> T) -> Option<T> {
         if self.owed > 0 {
             self.owed -= 1;

@@ -1,8 +1,8 @@
-//! The one redactor: replaces the values of secrets wherever text leaves the program.
+//! The shared redactor: replaces the values of secrets wherever text leaves the program.
 //!
-//! A courtesy, not a wall: code that has a secret can turn it into something else. So whatever holds secrets is out of
-//! reach in the first place, and this catches what slips through by accident, in the forms that accidents take: as it
-//! is, escaped for JSON or Python, percent-encoded, in Base64, and line by line.
+//! A safety net, not a security boundary: code that has a secret can transform it. Secrets are kept out of reach in the
+//! first place; this catches accidental leaks in their usual forms: verbatim, escaped for JSON or Python,
+//! percent-encoded, in Base64, and line by line.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,19 +16,19 @@ use serde_json::Value as Json;
 
 use crate::{Part, ToolError, Value};
 
-/// What stands where a secret was.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// Shorter values are replaced only where they are a whole text: inside others they would match by chance.
+/// Shorter values are replaced only if they are the whole text: inside other text they would match by chance.
 const SHORTEST_PART: usize = 4;
-/// Lines of a longer secret, and its encoded forms, count from this length on.
+/// Minimum length for encoded forms and for single lines of a multi-line secret.
 const SHORTEST_FORM: usize = 12;
-/// Characters that a percent-encoded URL keeps.
+/// Characters that percent-encoding leaves unchanged.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The same with slashes, as in a path.
+/// The same, plus slashes, as in a path.
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
-/// How long the lines of Base64 are where it is written in lines.
+/// Usual line lengths of wrapped Base64.
 const BASE64_LINES: [usize; 2] = [64, 76];
 
 /// Replaces secrets in text and values. Cheap to clone.
@@ -38,7 +38,7 @@ pub struct Redactor {
 }
 
 struct Forms {
-    /// Prefers the longest match, so that no rest of a longer secret is left.
+    /// Prefers the longest match, so that no remainder of a longer secret is left.
     anywhere: AhoCorasick,
     whole: HashSet<String>,
 }
@@ -61,7 +61,7 @@ impl Redactor {
         if whole.is_empty() {
             return Self::default();
         }
-        // Fails only for more patterns than memory holds; whole texts are replaced even then.
+        // Fails only for more patterns than fit in memory; whole texts are replaced even then.
         let searcher = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&anywhere);
         let empty = || AhoCorasick::new([""; 0]);
         match searcher.or_else(|_| empty()) {
@@ -75,7 +75,7 @@ impl Redactor {
         self.forms.is_none()
     }
 
-    /// The text without secrets.
+    /// Redacts secrets in a text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
         if forms.whole.contains(text) {
@@ -96,7 +96,7 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// As [`text`](Self::text), without a copy where nothing changes.
+    /// Like [`text`](Self::text), without a copy if nothing changes.
     pub fn owned(&self, text: String) -> String {
         match self.text(&text) {
             Cow::Borrowed(same) if std::ptr::eq(same, text.as_str()) => text,
@@ -104,7 +104,7 @@ impl Redactor {
         }
     }
 
-    /// The JSON with every text in it without secrets, names of members too.
+    /// Redacts secrets in all strings of a JSON value, including member names.
     pub fn json(&self, value: Json) -> Json {
         if self.is_empty() {
             return value;
@@ -115,13 +115,13 @@ impl Redactor {
             Json::Object(members) => {
                 Json::Object(members.into_iter().map(|(key, item)| (self.owned(key), self.json(item))).collect())
             }
-            // A secret of digits may come back as a number.
+            // A secret made of digits may come back as a number.
             Json::Number(number) if self.is_whole(&number.to_string()) => Json::from(REDACTED),
             other => other,
         }
     }
 
-    /// The value with every text in it without secrets.
+    /// Redacts secrets in all strings of a value.
     pub fn value(&self, value: Value) -> Value {
         if self.is_empty() {
             return value;
@@ -153,7 +153,7 @@ impl Redactor {
         }
     }
 
-    /// The error with none of them in what it tells.
+    /// Redacts secrets in an error.
     #[must_use]
     pub fn error(&self, mut error: ToolError) -> ToolError {
         error.message = self.owned(error.message);
@@ -162,7 +162,7 @@ impl Redactor {
         error
     }
 
-    /// A part of a reply that is text.
+    /// Redacts secrets in the text of a part.
     pub fn part(&self, part: Part) -> Part {
         match part {
             Part::Text(text) => Part::Text(self.owned(text)),
@@ -176,17 +176,17 @@ impl Redactor {
     }
 }
 
-/// The forms that a secret takes on its way.
+/// Returns the forms in which a secret may appear.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned()];
     let mut texts = vec![secret];
-    // A key in several lines is often shown line by line.
+    // A multi-line key is often shown line by line.
     texts.extend(secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_FORM && *line != secret));
     for text in texts {
         let json = Json::from(text).to_string();
         let json = &json[1..json.len() - 1];
         let python = json.replace("\\\"", "\"").replace('\'', "\\'");
-        // JSON within JSON, as requests and logs carry it.
+        // JSON within JSON, as in requests and logs.
         let twice = Json::from(json).to_string();
         forms.extend([text.to_owned(), json.to_owned(), python, ascii(json)]);
         forms.extend([
@@ -201,7 +201,7 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// As URLs and forms write it: with and without the slashes, with `+` for blanks, in capitals or not.
+/// As in URLs and forms: slashes encoded or not, spaces as `+` or `%20`, hex digits in either case.
 fn percent_forms(text: &str) -> Vec<String> {
     let whole = utf8_percent_encode(text, UNRESERVED).to_string();
     let path = utf8_percent_encode(text, PATH).to_string();
@@ -213,7 +213,7 @@ fn percent_forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// `%2F` as `%2f`.
+/// Lowercases percent escapes: `%2F` becomes `%2f`.
 fn small_hex(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -226,13 +226,13 @@ fn small_hex(text: &str) -> String {
     out
 }
 
-/// As a page shows it.
+/// Escaped for HTML.
 fn html(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     escaped.replace('"', "&quot;").replace('\'', "&#x27;")
 }
 
-/// JSON text with everything beyond ASCII escaped, as Python writes it.
+/// Returns JSON text with all non-ASCII characters escaped, as Python writes it.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut units = [0; 2];
@@ -246,8 +246,8 @@ fn ascii(json: &str) -> String {
     out
 }
 
-/// What Base64 makes of the secret wherever it stands in the encoded bytes: without the characters at either end that
-/// depend on its neighbours.
+/// Returns the Base64 forms of the secret at any offset of the encoded bytes, without the characters at either end that
+/// depend on neighbouring bytes.
 fn base64_forms(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
     let whole = STANDARD_NO_PAD.encode(secret);
@@ -312,7 +312,7 @@ mod tests {
         let seen = json!({"k s3cr/t\"": ["a"], "n": 12345, "b": "abc", "c": "ab"});
         assert_eq!(redactor.json(seen), json!({"k [REDACTED]": ["a"], "n": REDACTED, "b": "abc", "c": REDACTED}));
         assert_eq!(Redactor::default().text("as it is"), "as it is");
-        // As long as what stands in its place.
+        // As long as its replacement.
         assert_eq!(Redactor::new(["ten_chars!"]).owned("ten_chars!".to_owned()), REDACTED);
     }
 

@@ -1,9 +1,9 @@
-//! JSON that other programs write and that is not quite JSON.
+//! Repairs the almost-JSON that other programs write.
 
 use std::borrow::Cow;
 
-/// The text as JSON accepts it: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD; numbers that are
-/// none (`NaN`, `Infinity`, as Python writes them) become null.
+/// Returns the text as valid JSON: invalid UTF-8 and escapes of unpaired surrogates become U+FFFD; `NaN` and
+/// `Infinity`, as Python writes them, become null.
 pub fn repaired_json(bytes: &[u8]) -> Cow<'_, str> {
     let text = with_null_for_no_numbers(String::from_utf8_lossy(bytes));
     if !text.contains("\\u") {
@@ -45,7 +45,7 @@ fn with_null_for_no_numbers(text: Cow<'_, str>) -> Cow<'_, str> {
         return text;
     }
     let mut out = String::with_capacity(text.len());
-    // Every second piece stands between quotes; a quote after an odd number of backslashes is not one.
+    // Every second piece is inside quotes; a quote after an odd number of backslashes does not count.
     let (mut rest, mut in_string) = (&*text, false);
     while !rest.is_empty() {
         let end = if in_string { end_of_string(rest) } else { rest.find('"').map_or(rest.len(), |at| at + 1) };
@@ -60,7 +60,7 @@ fn with_null_for_no_numbers(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where the string ends in which the text begins, with its quote.
+/// Returns the end of the string that `text` begins in, including its closing quote.
 fn end_of_string(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

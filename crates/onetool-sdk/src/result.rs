@@ -1,11 +1,11 @@
-//! What a tool answers, inside the program. Its form for a model is a [`crate::ToolMessage`].
+//! The result of a tool, inside the program. Its form for a model is a [`crate::ToolMessage`].
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::{Part, ToolError, Value};
 
-/// What a tool answers.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolResult {
     Text(String),
@@ -16,7 +16,7 @@ pub enum ToolResult {
 }
 
 impl ToolResult {
-    /// Any serialisable value, as JSON.
+    /// Converts any serialisable value to JSON.
     pub fn json(value: impl Serialize) -> Result<Self, ToolError> {
         serde_json::to_value(value)
             .map(Self::Json)

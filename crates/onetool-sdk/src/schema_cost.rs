@@ -1,21 +1,21 @@
-//! How much work a schema makes, found out before anything follows it.
+//! Estimates the cost of following a schema before anything follows it.
 //!
 //! A small schema can mean a lot of work: definitions that each refer to the next one twice double with every step, and
-//! a long chain of definitions is walked recursively. Schemas come from servers and bundles that nobody here wrote.
+//! a long chain of definitions is walked recursively. Schemas come from untrusted servers and bundles.
 
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-/// How many schemas one value may be held against, in its own place.
+/// Maximum number of schemas that one value may be checked against in place.
 const MAX_EXPANSIONS: u64 = 100_000;
-/// How many references may follow one another, each inside what the one before refers to.
+/// Maximum length of a chain of nested references.
 const MAX_CHAIN: usize = 200;
 
-/// Keywords whose schemas are held against the same value.
+/// Keywords whose schemas apply to the same value.
 const IN_PLACE: &[&str] = &["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Whether `schema` makes more work than anyone would want.
+/// Whether `schema` is too costly to follow.
 pub(crate) fn is_excessive(schema: &Json) -> bool {
     let mut costs = Costs { root: schema, known: HashMap::new(), excessive: false };
     costs.visit(schema, 0);
@@ -24,13 +24,13 @@ pub(crate) fn is_excessive(schema: &Json) -> bool {
 
 struct Costs<'a> {
     root: &'a Json,
-    /// What each reference costs; 1 while it is being found out, for a circle is cut by whoever follows it.
+    /// The cost of each reference; 1 while it is being computed, because whoever follows a cycle cuts it.
     known: HashMap<&'a str, u64>,
     excessive: bool,
 }
 
 impl<'a> Costs<'a> {
-    /// How many schemas are held against a value in the place of `schema`.
+    /// Counts the schemas that a value is checked against in place of `schema`.
     fn visit(&mut self, schema: &'a Json, chain: usize) -> u64 {
         if self.excessive {
             return 0;
@@ -47,7 +47,7 @@ impl<'a> Costs<'a> {
                 Some(reference) if key == "$ref" => self.follow(reference, chain),
                 _ => self.visit(child, chain),
             };
-            // The items of a list stand where the list stands: `allOf` adds up its branches.
+            // The items of an array apply in place: `allOf` adds up its branches.
             if schema.is_array() || key == "$ref" || IN_PLACE.contains(&key) {
                 cost = cost.saturating_add(more);
             }

@@ -1,7 +1,7 @@
-//! A schema that is parsed when somebody reads it.
+//! A schema that is parsed on first use.
 //!
-//! A toolbox may hold thousands of tools of which a run calls three. As text a schema takes one piece of memory; as a
-//! tree it takes dozens, for each tool, before the first question.
+//! A toolbox may hold thousands of tools of which a run calls three. As text, a schema takes one allocation; as a tree
+//! it takes dozens, for every tool, before the first request.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value as Json};
 
 use crate::Validator;
 
-/// What of a schema describes single arguments, and what these may refer to.
+/// The keywords that describe single arguments, and the definitions they may refer to.
 const ARGUMENT_KEYWORDS: &[&str] = &["$schema", "properties", "$defs", "definitions"];
 
-/// JSON Schema of a tool's arguments. Reads like the [`serde_json::Value`] that it stands for.
+/// JSON Schema of a tool's arguments. Dereferences to the parsed [`serde_json::Value`].
 #[derive(Clone, Default)]
 pub struct InputSchema {
     text: Box<str>,
@@ -24,13 +24,13 @@ pub struct InputSchema {
 }
 
 impl InputSchema {
-    /// A schema written as JSON. What is not JSON allows everything.
+    /// Creates a schema from JSON text. Invalid JSON allows everything.
     pub fn from_text(text: impl Into<Box<str>>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Checks arguments one by one, each by its own property: what the schema says of all arguments together is left out.
-    /// `None` where the schema cannot be used. Compiled when it is first asked for.
+    /// Returns a validator that checks each argument against its own property only, ignoring constraints across
+    /// arguments. `None` if the schema cannot be used. Compiled on first use.
     pub fn argument_validator(&self) -> Option<&Validator> {
         let compile = || {
             let parts = self.as_object()?.iter().filter(|(key, _)| ARGUMENT_KEYWORDS.contains(&key.as_str()));
@@ -40,12 +40,12 @@ impl InputSchema {
         self.arguments.get_or_init(compile).as_ref()
     }
 
-    /// How long it is as JSON, in bytes.
+    /// Returns the length of its JSON text, in bytes.
     pub fn bytes(&self) -> usize {
         *self.length.get_or_init(|| if self.text.is_empty() { (**self).to_string().len() } else { self.text.len() })
     }
 
-    /// The tree by itself.
+    /// Returns a copy of the parsed tree.
     pub fn to_json(&self) -> Json {
         (**self).clone()
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-/// How a parameter may be given.
+/// How a parameter may be passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     PositionalOnly,
@@ -21,14 +21,14 @@ pub struct Parameter {
     pub kind: ParameterKind,
     /// The type as Python source, e.g. `list[str] | None`.
     pub annotation: Option<String>,
-    /// The default as Python source; `None` where there is none (see `required`).
+    /// The default as Python source; `None` if there is none (see `required`).
     pub default: Option<String>,
     pub required: bool,
     pub description: Option<String>,
 }
 
 impl Parameter {
-    /// The parameter as it stands in a signature.
+    /// Renders the parameter as in a signature.
     pub fn render(&self) -> String {
         let stars = match self.kind {
             ParameterKind::VarPositional => "*",
@@ -57,7 +57,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// `pack.function(query: str, count: int = 10) -> list[str]`
+    /// Renders the signature: `pack.function(query: str, count: int = 10) -> list[str]`.
     pub fn render(&self, qualified_name: &str) -> String {
         let mut parts: Vec<String> = Vec::with_capacity(self.parameters.len() + 2);
         let mut keyword_only = false;
@@ -82,7 +82,7 @@ impl Signature {
         format!("{qualified_name}({}){returns}", parts.join(", "))
     }
 
-    /// `"name: description"` of every parameter that has one.
+    /// Returns `"name: description"` for every parameter that has a description.
     pub fn described_parameters(&self) -> Vec<String> {
         self.parameters
             .iter()
@@ -90,7 +90,7 @@ impl Signature {
             .collect()
     }
 
-    /// Reads the signature off a JSON Schema object. Required parameters come first, each group in schema order.
+    /// Derives the signature from a JSON Schema object. Required parameters come first, each group in schema order.
     pub fn from_json_schema(schema: &Json) -> Self {
         let required: Vec<&str> = schema
             .get("required")
@@ -106,7 +106,7 @@ impl Signature {
                     .map(|(name, property)| {
                         let default = property.get("default").map(python_literal);
                         let mut annotation = python_type(property, schema);
-                        // A default of null says that null is taken, whatever the type forgets to say.
+                        // A default of null implies that null is accepted, even if the type does not say so.
                         if default.as_deref() == Some("None") && !takes_none(&annotation) {
                             annotation.push_str(" | None");
                         }
@@ -135,13 +135,13 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How many values of an enum a type spells out.
+/// Maximum number of enum values listed in a type.
 const MAX_LITERALS: usize = 32;
-/// How deep nested types are spelled out before they become `dict` or `list`.
+/// Maximum depth of nested types; deeper ones become `dict` or `list`.
 const TYPE_DEPTH: usize = 6;
-/// How many keys of an object are spelled out.
+/// Maximum number of object keys listed in a type.
 const MAX_KEYS: usize = 16;
-/// A type that would be longer than this is spelled out less deep.
+/// A longer type is rendered with fewer levels.
 const MAX_TYPE_CHARS: usize = 400;
 
 /// The Python type that a JSON Schema describes, as text: `list[{path: str, line?: int}]`, where `?` marks keys that may
@@ -154,7 +154,7 @@ pub(crate) fn python_type(schema: &Json, root: &Json) -> String {
         .unwrap_or_else(|| nested_type(schema, root, 0))
 }
 
-/// The type with so many levels spelled out.
+/// Renders the type with at most `depth` levels.
 fn nested_type(schema: &Json, root: &Json, depth: usize) -> String {
     if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
@@ -193,7 +193,7 @@ fn nested_type(schema: &Json, root: &Json, depth: usize) -> String {
     }
 }
 
-/// `{path: str, line?: int}`, or `dict` where nothing is known of its keys.
+/// Returns `{path: str, line?: int}`, or `dict` if its keys are unknown.
 fn object_type(schema: &Json, root: &Json, depth: usize) -> String {
     let properties = schema.get("properties").and_then(Json::as_object).filter(|properties| !properties.is_empty());
     let Some(properties) = properties else {
@@ -223,7 +223,7 @@ fn object_type(schema: &Json, root: &Json, depth: usize) -> String {
     format!("{{{}}}", keys.join(", "))
 }
 
-/// `Literal[…]`, where Python has it for these values and they are few enough to read; else their types.
+/// Returns `Literal[…]` if Python supports it for these values and they are few enough to read; otherwise their types.
 fn literal_type(values: &[Json]) -> String {
     let has_literal = |value: &Json| match value {
         Json::Null | Json::Bool(_) | Json::String(_) => true,
@@ -273,7 +273,7 @@ fn union(types: impl Iterator<Item = String>) -> String {
     if distinct.is_empty() { "Any".to_owned() } else { distinct.join(" | ") }
 }
 
-/// A JSON value as a Python literal.
+/// Renders a JSON value as a Python literal.
 pub(crate) fn python_literal(value: &Json) -> String {
     crate::Value::from_json(value.clone()).repr()
 }

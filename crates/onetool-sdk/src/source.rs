@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use crate::{Arguments, CallContext, Effect, InputSchema, QualifiedName, Signature, ToolError, Value};
 
-/// Everything that is known of a tool without calling it.
+/// Everything known about a tool without calling it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     /// The function's name inside its pack: a Python identifier.
@@ -19,21 +19,21 @@ pub struct ToolSpec {
     pub signature: Signature,
     /// JSON Schema of the arguments, an object.
     pub input_schema: InputSchema,
-    /// JSON Schema of the result, where the tool promises one.
+    /// JSON Schema of the result, if the tool declares one.
     pub output_schema: Option<serde_json::Value>,
     /// What it returns, in words.
     pub returns: Option<String>,
     /// A call that works.
     pub example: Option<String>,
-    /// Whether the signature is the whole truth: `false` when the tool may take arguments that it does not list,
-    /// or its types are not known well enough to check a call before it runs.
+    /// Whether the signature is complete: `false` if the tool may accept arguments that it does not list, or if its
+    /// types are not known well enough to check a call before it runs.
     pub checkable: bool,
-    /// What a call does besides giving a value.
+    /// The side effects of a call.
     pub effect: Effect,
 }
 
 impl ToolSpec {
-    /// A tool of which a schema says all: signature and arguments.
+    /// Creates a tool whose signature and arguments come from a schema alone.
     pub fn from_schema(name: &str, description: &str, schema: serde_json::Value) -> Self {
         Self {
             name: name.to_owned(),
@@ -54,7 +54,7 @@ impl ToolSpec {
     }
 }
 
-/// What stands behind a pack.
+/// The implementation behind a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Rust functions in this process.
@@ -85,7 +85,7 @@ impl Origin {
     }
 }
 
-/// A named group of tools, as it is now. Immutable: a source that changes offers a new one.
+/// A named group of tools at one point in time. Immutable: a source that changes offers a new one.
 #[derive(Debug, Clone)]
 pub struct Pack {
     /// A Python identifier.
@@ -93,27 +93,27 @@ pub struct Pack {
     pub description: String,
     pub origin: Origin,
     pub tools: IndexMap<String, Arc<ToolSpec>>,
-    /// Something a user should know of the pack now, e.g. that its tools are listed from a cache.
+    /// Something a user should know about the pack now, e.g. that its tools are listed from a cache.
     pub note: Option<String>,
     pub docs: PackDocs,
 }
 
-/// Where a pack is documented, as its author says.
+/// Where a pack is documented, as declared by its author.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PackDocs {
     /// Among OneTool's own pages.
     #[default]
     Unsaid,
     At(String),
-    /// Nowhere that a model should look.
+    /// No documentation for models.
     Off,
 }
 
 impl PackDocs {
-    /// The longest address.
+    /// Maximum length of the address.
     const MAX_ADDRESS: usize = 2000;
 
-    /// `off`, or a web address; `None` for anything else.
+    /// Parses `off` or a web address; `None` for anything else.
     pub fn read(text: &str) -> Option<Self> {
         let is_address = (text.starts_with("https://") || text.starts_with("http://"))
             && text.len() <= Self::MAX_ADDRESS
@@ -126,12 +126,12 @@ impl PackDocs {
     }
 }
 
-/// One call, resolved and matched.
+/// A resolved call with matched arguments.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
     pub pack: Arc<Pack>,
     pub tool: Arc<ToolSpec>,
-    /// Of a tool in a bundle, where the caller names one.
+    /// Version of a bundle's tool, if the caller names one.
     pub version: Option<String>,
     pub arguments: Arguments,
 }
@@ -150,7 +150,7 @@ pub enum Severity {
     Error,
 }
 
-/// Something that `ot.health()` must tell.
+/// Something that `ot.health()` must report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthNote {
     pub severity: Severity,
@@ -159,7 +159,7 @@ pub struct HealthNote {
     pub message: String,
 }
 
-/// What may be asked of an MCP server besides its tools.
+/// What an MCP server offers besides its tools.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Offer {
     Prompts,
@@ -172,38 +172,38 @@ pub enum Offer {
     Read {
         uri: String,
     },
-    /// What may stand for an argument of a prompt, or in a template of a URI: the protocol's parameters of
+    /// Completions for a prompt argument or a variable of a URI template: the protocol's parameters of
     /// `completion/complete`, with the server's own names.
     Complete {
         params: serde_json::Value,
     },
 }
 
-/// What an MCP server tells of its own accord, besides changes of its tools.
+/// A notification from an MCP server, other than changes of its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceChange {
     /// The list of its prompts has changed.
     Prompts { pack: String },
     /// The list of its resources has changed.
     Resources { pack: String },
-    /// A resource that is watched has changed.
+    /// A watched resource has changed.
     Resource { pack: String, uri: String },
 }
 
 /// Offers packs and executes calls to them.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
-    /// The packs as they are now. Cheap: what is slow to find out is found out in the background.
+    /// Returns the current packs. Cheap: anything slow is discovered in the background.
     fn packs(&self) -> Vec<Arc<Pack>>;
 
-    /// A number that changes whenever `packs` would answer differently. Read before every run.
+    /// A number that changes whenever the result of `packs` changes. Read before every run.
     fn generation(&self) -> u64;
 
     /// Executes a call whose arguments have been matched and validated.
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError>;
 
-    /// What a pack offers besides its tools, where an MCP server stands behind it: a list as a JSON array, anything else
-    /// as the protocol's result. `None` where the pack has nothing of the kind.
+    /// Returns what a pack's MCP server offers besides its tools: a list as a JSON array, anything else as the
+    /// protocol's result. `None` if the pack has nothing of that kind.
     async fn offer(
         &self,
         _pack: &str,
@@ -213,41 +213,41 @@ pub trait ToolSource: Send + Sync {
         Ok(None)
     }
 
-    /// What the servers behind this source tell from now on, where there are any.
+    /// Subscribes to notifications from the servers behind this source, if there are any.
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<SourceChange>> {
         None
     }
 
-    /// Asks the server behind `pack` to tell when a resource changes. `false` where there is no such server.
+    /// Subscribes to changes of a resource of the server behind `pack`. `false` if there is no such server.
     async fn watch(&self, _pack: &str, _uri: &str, _ctx: &CallContext) -> Result<bool, ToolError> {
         Ok(false)
     }
 
-    /// Takes one `watch` back.
+    /// Reverses one `watch`.
     async fn unwatch(&self, _pack: &str, _uri: &str) {}
 
-    /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function that a pack
-    /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it. The
-    /// error says why they could not be learned.
+    /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function is reported
+    /// missing, because a source that lists its tools in the background may be about to know it. The error says why
+    /// they could not be listed.
     async fn settle(&self, _pack: &str, _ctx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Why a pack of this name is not among `packs`, where one would expect it to be.
+    /// Returns why an expected pack of this name is not among `packs`.
     fn absence(&self, _pack: &str) -> Option<String> {
         None
     }
 
-    /// The names of the secrets that a tool may ask for, or patterns of them, where the source knows.
+    /// Returns the names, or name patterns, of the secrets that a tool may request, if the source knows them.
     fn secrets(&self, _name: &QualifiedName) -> Vec<String> {
         Vec::new()
     }
 
-    /// What is wrong, or worth telling, now.
+    /// Returns current problems and other notes.
     fn health(&self) -> Vec<HealthNote> {
         Vec::new()
     }
 
-    /// Ends processes and connections.
+    /// Stops processes and closes connections.
     async fn shutdown(&self) {}
 }

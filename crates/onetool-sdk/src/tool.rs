@@ -21,10 +21,10 @@ use crate::{
     ToolResult, ToolSpec, Validator,
 };
 
-/// How long a model's raw arguments may be, in bytes.
+/// Maximum length of a model's raw arguments, in bytes.
 pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;
 
-/// What a model is told of a tool.
+/// A tool as it is presented to a model.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct ToolDefinition {
     pub name: String,
@@ -36,7 +36,7 @@ pub struct ToolDefinition {
 type Execute =
     dyn Fn(Json, ToolContext) -> Pin<Box<dyn Future<Output = Result<ToolResult, ToolError>> + Send>> + Send + Sync;
 
-/// A tool: what it is called, what it takes, and the function behind it. Cheap to clone.
+/// A tool: its name, its parameters, and its function. Cheap to clone.
 #[derive(Clone)]
 pub struct Tool {
     spec: Arc<ToolSpec>,
@@ -45,7 +45,7 @@ pub struct Tool {
     secrets: Arc<[String]>,
 }
 
-/// What is worked out from the schema when it is first needed.
+/// Values derived from the schema on first use.
 #[derive(Default)]
 struct Compiled {
     validator: OnceLock<Result<Validator, SchemaError>>,
@@ -73,12 +73,12 @@ impl Tool {
         }
     }
 
-    /// The schema of the arguments in a provider's dialect.
+    /// Compiles the schema of the arguments for a provider.
     pub fn compile_for(&self, provider: Provider) -> CompiledSchema {
         crate::schema::compile_schema(&self.spec.input_schema, provider)
     }
 
-    /// Runs the tool on arguments that are JSON already. They are validated; a panic is an error.
+    /// Runs the tool on parsed JSON arguments. They are validated; a panic becomes an error.
     pub async fn execute(&self, arguments: Json, ctx: ToolContext) -> Result<ToolResult, ToolError> {
         self.validator()?.check_arguments(&arguments)?;
         let until = ctx.clone();
@@ -93,14 +93,14 @@ impl Tool {
             .await
     }
 
-    /// Runs the tool on arguments as a model wrote them: text that should be a JSON object. No text at all stands for no
-    /// arguments, and a `null` for an optional argument that cannot be null stands for leaving it out.
+    /// Runs the tool on arguments as a model wrote them: text that should be a JSON object. Empty text means no
+    /// arguments, and `null` for an optional argument that cannot be null means that it is left out.
     pub async fn execute_raw(&self, raw_arguments: &str, ctx: ToolContext) -> Result<ToolResult, ToolError> {
         let arguments = self.parse(raw_arguments)?;
         self.execute(arguments, ctx).await
     }
 
-    /// Runs the tool on raw arguments and puts whatever happens into the message for the model.
+    /// Runs the tool on raw arguments and returns the outcome as the message for the model.
     ///
     /// ```
     /// use onetool_sdk::{MessageContent, ToolContext, define_tool};
@@ -133,7 +133,7 @@ impl Tool {
         self.edit(|spec| spec.example = Some(example.into()))
     }
 
-    /// Says what the tool returns: a Python type and a sentence.
+    /// Sets the return type (a Python type) and its description.
     #[must_use]
     pub fn with_returns(self, annotation: impl Into<String>, description: impl Into<String>) -> Self {
         self.edit(|spec| {
@@ -142,19 +142,19 @@ impl Tool {
         })
     }
 
-    /// Says what a call does besides giving a value.
+    /// Sets the side effects of a call.
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> Self {
         self.edit(|spec| spec.effect = effect)
     }
 
-    /// Says that a call changes nothing.
+    /// Declares that a call changes nothing.
     #[must_use]
     pub fn read_only(self) -> Self {
         self.with_effect(Effect::ReadOnly)
     }
 
-    /// Says which secrets a call uses.
+    /// Declares the secrets that a call uses.
     #[must_use]
     pub fn with_secrets(self, secrets: impl IntoIterator<Item = String>) -> Self {
         Self { secrets: secrets.into_iter().collect(), ..self }
@@ -217,7 +217,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// Makes a tool from a name, a description and an async function of a typed input.
+/// Creates a tool from a name, a description and an async function with a typed input.
 ///
 /// The input's fields, in order, become the tool's parameters. Unknown keys are refused, at every level.
 pub fn define_tool<I, R, F, Fut>(name: &str, description: &str, execute: F) -> Tool
@@ -234,7 +234,7 @@ where
     })
 }
 
-/// Makes a tool from a function that does not wait. It runs where the call runs, so it must be quick.
+/// Creates a tool from a synchronous function. It runs on the caller's task, so it must be quick.
 ///
 /// ```
 /// use onetool_sdk::define_sync_tool;
@@ -273,7 +273,7 @@ fn tool(
     + 'static,
 ) -> Tool {
     let mut signature = Signature::from_json_schema(&schema);
-    // An input with a flattened map takes any further argument.
+    // An input with a flattened map accepts additional arguments.
     if schema.get("additionalProperties").is_some_and(|more| more.is_object() || more.as_bool() == Some(true)) {
         signature.parameters.push(Parameter {
             name: "kwargs".to_owned(),
@@ -298,18 +298,18 @@ fn tool(
     Tool { spec: Arc::new(spec), execute: Arc::new(execute), compiled: Arc::default(), secrets: Arc::default() }
 }
 
-/// What passed the schema may still be refused by the type itself, for example a number out of range.
+/// Arguments that pass the schema may still be rejected by the type itself, for example a number out of range.
 fn read_input<I: DeserializeOwned>(arguments: Json) -> Result<I, ToolError> {
     let refused = |error: serde_json::Error| ToolError::arguments(format!("the arguments do not fit: {error}"));
     if !has_whole_float(&arguments) {
         return serde_json::from_value(arguments).map_err(refused);
     }
-    // To JSON Schema `3.0` is an integer, to a Rust integer it is not.
+    // `3.0` is an integer in JSON Schema, but not for a Rust integer.
     I::deserialize(&arguments)
         .or_else(|error| serde_json::from_value(with_whole_numbers(arguments)).map_err(|_| refused(error)))
 }
 
-/// Beyond this, a float no longer tells one integer from the next.
+/// Above this, a float can no longer represent every integer.
 const MAX_WHOLE_FLOAT: f64 = 9_007_199_254_740_992.0;
 
 fn whole(number: &serde_json::Number) -> Option<i64> {

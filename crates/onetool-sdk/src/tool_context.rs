@@ -1,7 +1,7 @@
-//! What a tool's function receives beside its input: the call, a clock, a logger and its dependencies.
+//! What a tool's function receives besides its input: the call, a clock, a logger and its dependencies.
 //!
 //! A clone is the same context: it shares the call's dependencies. [`ToolContext::next_call`] is the context of another
-//! call in the same run: what was made for the run stays, what was made for the call is made anew.
+//! call in the same run: run-scoped values are kept, call-scoped ones are made anew.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::dependency::{Dependencies, DependencyKey, Resolutions};
 use crate::{CallContext, ErrorKind, ToolError};
 
-/// Where the time comes from.
+/// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// How much a log line matters.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Debug,
@@ -24,7 +24,7 @@ pub enum LogLevel {
     Error,
 }
 
-/// Where a tool's log lines go. Must not block.
+/// Receives a tool's log lines. Must not block.
 pub trait Logger: Send + Sync {
     fn log(&self, level: LogLevel, message: &str);
 }
@@ -44,11 +44,11 @@ impl Logger for TracingLogger {
     }
 }
 
-/// What a tool's function receives beside its input. Cheap to clone.
+/// What a tool's function receives besides its input. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolContext {
     pub call: CallContext,
-    /// Values and factories given from outside; they win over what a key would create.
+    /// Values and factories supplied by the caller; they take precedence over a key's own factory.
     pub deps: Dependencies,
     clock: Clock,
     logger: Arc<dyn Logger>,
@@ -81,7 +81,7 @@ impl ToolContext {
         Self { logger: Arc::new(logger), ..self }
     }
 
-    /// The context of another call in the same run.
+    /// Returns the context of another call in the same run.
     #[must_use]
     pub fn next_call(&self) -> Self {
         self.with_resolutions(self.resolutions.next_call())
@@ -95,7 +95,7 @@ impl ToolContext {
         Self { resolutions, ..self.clone() }
     }
 
-    /// The time, from the clock that the caller chose.
+    /// Returns the time from the caller's clock.
     pub fn now(&self) -> DateTime<Utc> {
         (self.clock)()
     }
@@ -104,12 +104,12 @@ impl ToolContext {
         self.logger.log(level, message.as_ref());
     }
 
-    /// Ends when the caller gives up.
+    /// Cancelled when the caller gives up.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.call.cancel
     }
 
-    /// Fails where the caller gave up or the deadline has passed. For loops that do not await.
+    /// Fails if the caller gave up or the deadline has passed. For loops that do not await.
     pub fn check_cancelled(&self) -> Result<(), ToolError> {
         if self.call.cancel.is_cancelled() {
             return Err(cancelled());
@@ -120,8 +120,8 @@ impl ToolContext {
         }
     }
 
-    /// The value of a dependency: made once for this call (or this run, see [`DependencyKey::per_run`]), also when
-    /// several resolve it at the same time. A failure is not kept, a cycle is an error.
+    /// Returns the value of a dependency, made once per call (or per run, see [`DependencyKey::per_run`]), even if it
+    /// is resolved concurrently. Failures are not cached; a cycle is an error.
     pub async fn resolve<T: Send + Sync + 'static>(&self, key: &DependencyKey<T>) -> Result<Arc<T>, ToolError> {
         let work = crate::dependency::resolve(self, key);
         self.until_over(work).await

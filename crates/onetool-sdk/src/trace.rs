@@ -1,5 +1,5 @@
-//! The trace that a request belongs to, as W3C Trace Context has it: it comes with the request, and goes on with every
-//! request that is made for it.
+//! The trace that a request belongs to, as in W3C Trace Context: it arrives with the request and is propagated to every
+//! request made on its behalf.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,29 +9,29 @@ use std::sync::Arc;
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
-/// What others wrote into `tracestate` is passed on up to this many bytes.
+/// Maximum length of a `tracestate` that is passed on, in bytes.
 const MAX_STATE: usize = 512;
 
-/// A trace that was begun elsewhere, or here.
+/// A trace that was started elsewhere, or here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// 32 hexadecimal digits.
     trace: Arc<str>,
-    /// Within which span of it our work happens.
+    /// The span of the trace that our work belongs to.
     parent: Option<NonZeroU64>,
     flags: u8,
     state: Option<Arc<str>>,
 }
 
 impl TraceContext {
-    /// Reads `traceparent` and `tracestate`. Invalid headers are ignored, as the standard demands.
+    /// Parses `traceparent` and `tracestate`. Invalid headers are ignored, as the standard demands.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let is_hex = |text: &str, digits: usize| {
             text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
         };
-        // Later versions may have more parts; this one has not.
+        // Later versions may have more parts; version 00 may not.
         let is_known = is_hex(version, 2) && version != "ff" && (version != "00" || parts.next().is_none());
         if !is_known || !is_hex(trace, 32) || !is_hex(span, 16) || !is_hex(flags, 2) {
             return None;
@@ -47,7 +47,7 @@ impl TraceContext {
         Some(Self { trace: trace.into(), parent: Some(parent), flags, state: state.map(Arc::from) })
     }
 
-    /// A trace that begins with a run. Its id is the run's, where that has the right form.
+    /// Creates a trace that starts with a run. Its id is the run's id, if that has the right form.
     pub fn of_run(run_id: &str) -> Option<Self> {
         let is_id = run_id.len() == 32 && run_id.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_id.then(|| Self { trace: run_id.to_ascii_lowercase().into(), parent: None, flags: 1, state: None })
@@ -63,7 +63,7 @@ impl TraceContext {
     }
 }
 
-/// What is passed on with a request that is made within a span.
+/// The headers of a request that is made within a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceHeaders {
     pub parent: String,

@@ -1,8 +1,8 @@
-//! Checking JSON against a JSON Schema, with errors that a model can act upon.
+//! Validates JSON against a JSON Schema, with errors that a model can act on.
 //!
 //! A [`Validator`] is compiled once and used often. Each [`Issue`] says where (a JSON pointer), what was expected, what
-//! came, and the nearest name or value that would have been right. **Invariant**: nothing is ever fetched: a `$ref` that
-//! leaves the schema is a [`SchemaError`], and so is every other fault of the schema itself.
+//! was found, and the nearest valid name or value. **Invariant**: nothing is ever fetched: a `$ref` that leaves the
+//! schema is a [`SchemaError`], as is every other fault of the schema itself.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::json_schema::{Detail, Draft, Error, Keyword, Outcome, Schema};
 use crate::nearest::nearest;
 use crate::{ErrorKind, ToolError};
 
-/// How many issues one error tells; a model fixes the first ones first.
+/// Maximum number of issues per error; a model fixes the first ones first.
 const MAX_ISSUES: usize = 8;
-/// How much of a value an issue shows, in characters.
+/// Maximum length of a value shown in an issue, in characters.
 const MAX_SHOWN: usize = 60;
-/// How many allowed values or keys an issue lists.
+/// Maximum number of allowed values or keys listed in an issue.
 const MAX_LISTED: usize = 20;
-/// How deep a schema or a value may nest, so that walking it cannot exhaust the stack.
+/// Maximum nesting depth of a schema or a value, so that walking it cannot exhaust the stack.
 const MAX_DEPTH: usize = 200;
-/// What a value is told that is too costly to check.
+/// The expectation reported for a value that is too costly to check.
 const TOO_COSTLY: &str = "a value that can be checked in a limited number of steps";
 
 /// A schema that cannot be used.
@@ -41,7 +41,7 @@ impl From<SchemaError> for ToolError {
     }
 }
 
-/// One way in which a value does not fit its schema.
+/// One way in which a value does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
     /// Where, as a JSON pointer; empty for the whole value.
@@ -63,10 +63,10 @@ impl std::fmt::Display for Issue {
     }
 }
 
-/// The first thing that is wrong with a value, as one sentence.
+/// The first error in a value, as one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where, as a JSON pointer: the value itself, or its member that is missing or too many.
+    /// Where, as a JSON pointer: the value itself, or its missing or unexpected member.
     pub pointer: String,
     pub message: String,
 }
@@ -85,7 +85,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Compiles a schema of any draft: the one that `$schema` names, else 2020-12, else draft-07 where only that fits.
+    /// Compiles a schema of any draft: the one that `$schema` names, otherwise 2020-12, or draft-07 if only that fits.
     ///
     /// ```
     /// use onetool_sdk::Validator;
@@ -102,12 +102,12 @@ impl Validator {
         }
     }
 
-    /// Compiles a schema of the draft that `$schema` names, else of 2020-12, and of no other.
+    /// Compiles a schema of the draft that `$schema` names, otherwise 2020-12; tries no other draft.
     pub fn exact(schema: &Json) -> Result<Self, SchemaError> {
         Self::compile(schema, None)
     }
 
-    /// Compiles a draft-07 schema, as tool definitions are.
+    /// Compiles a draft-07 schema, the draft of tool definitions.
     pub fn draft07(schema: &Json) -> Result<Self, SchemaError> {
         Self::compile(schema, Some(Draft::Draft7))
     }
@@ -135,7 +135,7 @@ impl Validator {
         !exceeds_depth(value, MAX_DEPTH) && self.inner.is_valid(value)
     }
 
-    /// What is wrong with `value`; empty where it fits.
+    /// Returns what is wrong with `value`; empty if it is valid.
     pub fn issues(&self, value: &Json) -> Vec<Issue> {
         if exceeds_depth(value, MAX_DEPTH) {
             return vec![Issue {
@@ -158,7 +158,7 @@ impl Validator {
             }
         };
         let mut issues = Vec::new();
-        // A list of the values that may be says more than their type.
+        // A list of the allowed values says more than their type.
         let is_listed = |pointer: &str| {
             errors.iter().any(|error| matches!(error.keyword, Keyword::Enum(..)) && error.pointer == pointer)
         };
@@ -172,7 +172,7 @@ impl Validator {
         issues
     }
 
-    /// Fails with the first thing that is wrong with `value`.
+    /// Fails with the first error in `value`.
     pub fn validate(&self, value: &Json) -> Result<(), Violation> {
         let (pointer, message) = if exceeds_depth(value, MAX_DEPTH) {
             (String::new(), format!("the value nests deeper than {MAX_DEPTH} levels"))
@@ -189,12 +189,12 @@ impl Validator {
         Err(Violation { pointer, message })
     }
 
-    /// Fails with [`ErrorKind::Arguments`] where `value` does not fit.
+    /// Fails with [`ErrorKind::Arguments`] if `value` does not match the schema.
     pub fn check_arguments(&self, value: &Json) -> Result<(), ToolError> {
         self.check(value, ErrorKind::Arguments, "the arguments do not fit the schema")
     }
 
-    /// Fails with [`ErrorKind::Output`] where `value`, which a tool returned, does not fit.
+    /// Fails with [`ErrorKind::Output`] if `value`, the result of a tool, does not match the schema.
     pub fn check_output(&self, value: &Json) -> Result<(), ToolError> {
         self.check(value, ErrorKind::Output, "the result does not fit the tool's output schema")
     }
@@ -264,7 +264,7 @@ fn unknown_key(error: &Error<'_>, key: &str, known: &[&str]) -> Issue {
     }
 }
 
-/// A union fails in every branch. When all but one failed by the mere type, that one was meant: tell its errors.
+/// A union fails in every branch. If all but one failed only by type, that one was meant: report its errors.
 fn explain_union(union: &Error<'_>, got: &str, branches: &[Vec<Error<'_>>], issues: &mut Vec<Issue>) {
     let pointer = &union.pointer;
     let is_other = |branch: &[Error<'_>]| {
@@ -339,7 +339,7 @@ fn expected_keys(known: &[&str]) -> String {
     format!("one of the keys {}{more}", listed.join(", "))
 }
 
-/// The type and the beginning of a value.
+/// Returns the type and the beginning of a value.
 fn describe(value: &Json) -> String {
     match value {
         Json::Null => "null".to_owned(),

@@ -1,5 +1,5 @@
-//! What crosses between Python and tools: every value that the sandbox, a worker, an MCP server or a Rust function
-//! may hand over, without loss. JSON is a subset of it.
+//! Values exchanged between Python and tools: everything that the sandbox, a worker, an MCP server or a Rust function
+//! may pass, without loss. JSON is a subset of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -64,7 +64,7 @@ impl DateTimeValue {
     }
 }
 
-/// A piece of content for a model, as MCP knows them.
+/// A piece of content for a model, as defined by MCP.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     Text(String),
@@ -77,7 +77,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// One line that stands for the part where only text can go.
+    /// Returns a line that represents the part where only text is possible.
     pub fn placeholder(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -91,7 +91,7 @@ impl Part {
 }
 
 impl Value {
-    /// From JSON, without loss.
+    /// Converts JSON, without loss.
     pub fn from_json(json: Json) -> Self {
         match json {
             Json::Null => Self::None,
@@ -110,8 +110,8 @@ impl Value {
         }
     }
 
-    /// The nearest JSON. Sets become lists (sorted where their items compare), dates ISO 8601, bytes text where they
-    /// are UTF-8 and base64 otherwise, NaN and infinities the texts `NaN`, `Infinity` and `-Infinity`.
+    /// Returns the nearest JSON. Sets become lists (sorted if their items are comparable), dates ISO 8601, bytes text
+    /// if they are UTF-8 and base64 otherwise, NaN and infinities the texts `NaN`, `Infinity` and `-Infinity`.
     pub fn to_json(&self) -> Json {
         match self {
             Self::None => Json::Null,
@@ -151,7 +151,8 @@ impl Value {
         }
     }
 
-    /// The text of a dict's key in JSON: strings as they are, the rest as Python's `json` or `str` would have it.
+    /// Returns the text of a dict's key in JSON: strings unchanged, others as Python's `json` or `str` would render
+    /// them.
     pub fn key_text(&self) -> String {
         match self {
             Self::Str(text) => text.clone(),
@@ -162,7 +163,7 @@ impl Value {
         }
     }
 
-    /// The value of a dict's or a record's field.
+    /// Returns the value of a field of a dict or a record.
     pub fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Dict(pairs) => {
@@ -180,7 +181,7 @@ impl Value {
         }
     }
 
-    /// Python's name of the value's type.
+    /// Returns Python's name for the value's type.
     pub fn type_name(&self) -> &str {
         match self {
             Self::None => "NoneType",
@@ -205,7 +206,7 @@ impl Value {
         }
     }
 
-    /// What Python's `str()` gives.
+    /// Returns the result of Python's `str()`.
     pub fn str(&self) -> String {
         match self {
             Self::Str(text) | Self::Path(text) => text.clone(),
@@ -218,7 +219,7 @@ impl Value {
         }
     }
 
-    /// What Python's `repr()` gives.
+    /// Returns the result of Python's `repr()`.
     pub fn repr(&self) -> String {
         let mut text = String::new();
         self.write_repr(&mut text);
@@ -312,7 +313,7 @@ impl Value {
     }
 }
 
-/// What JSON has no number for, as text.
+/// Returns the text for a float that JSON has no number for.
 pub fn non_finite_text(value: f64) -> &'static str {
     if value.is_nan() {
         "NaN"
@@ -323,17 +324,17 @@ pub fn non_finite_text(value: f64) -> &'static str {
     }
 }
 
-/// Seconds with microseconds.
+/// Returns a duration in seconds, with microsecond precision.
 pub(crate) fn seconds(delta: TimeDelta) -> f64 {
     delta.num_microseconds().map_or(delta.num_seconds() as f64, |micros| micros as f64 / 1e6)
 }
 
-/// All of a span in microseconds. Python's longest spans do not fit 64 bits.
+/// Returns a duration in microseconds. Python's longest durations do not fit in 64 bits.
 pub(crate) fn microseconds(delta: TimeDelta) -> i128 {
     i128::from(delta.num_seconds()) * 1_000_000 + i128::from(delta.subsec_nanos() / 1000)
 }
 
-/// Days, seconds and microseconds as Python splits a span: only the days are ever negative.
+/// Splits a duration into days, seconds and microseconds as Python does: only the days can be negative.
 fn timedelta_fields(delta: TimeDelta) -> (i128, i128, i128) {
     const DAY: i128 = 86_400_000_000;
     let all = microseconds(delta);
@@ -353,13 +354,13 @@ fn timedelta_repr(delta: TimeDelta) -> String {
     }
 }
 
-/// A time as Python's `isoformat()`: no fraction, or six digits.
+/// Formats a time like Python's `isoformat()`: no fraction, or six digits.
 pub(crate) fn time_iso(time: NaiveTime) -> String {
     let text = time.format("%H:%M:%S%.6f").to_string();
     text.strip_suffix(".000000").map(str::to_owned).unwrap_or(text)
 }
 
-/// Hour and minute, and seconds and microseconds where they are not zero.
+/// Returns hour and minute, plus seconds and microseconds if they are not zero.
 fn clock_arguments(time: NaiveTime) -> String {
     use chrono::Timelike as _;
     let micros = time.nanosecond() / 1000;
@@ -401,7 +402,7 @@ fn bytes_text(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| STANDARD.encode(bytes), str::to_owned)
 }
 
-/// Set items in a stable order: by value where all are numbers or all are text, else as they came.
+/// Returns set items in a stable order: by value if all are numbers or all are text, otherwise as given.
 pub(crate) fn sorted(items: &[Value]) -> Vec<&Value> {
     let mut order: Vec<&Value> = items.iter().collect();
     if items.iter().all(|item| matches!(item, Value::Str(_))) {
@@ -423,7 +424,7 @@ fn write_items(items: &[Value], out: &mut String, open: &str, close: &str) {
     out.push_str(close);
 }
 
-/// A float as Python prints it.
+/// Formats a float as Python prints it.
 pub(crate) fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -469,8 +470,8 @@ fn str_repr(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// Whether Python's `repr()` shows a character rather than its number: not controls, not blanks other than the space, and
-/// not what is invisible or turns the direction of writing.
+/// Whether Python's `repr()` shows a character unescaped: no controls, no whitespace other than the space, and nothing
+/// that is invisible or changes the text direction.
 fn is_printable(c: char) -> bool {
     !c.is_control()
         && (c == ' ' || !c.is_whitespace())

@@ -1,8 +1,8 @@
-//! Values as JSON without loss, for processes of our own: workers and the full Python engine.
+//! Lossless encoding of values as JSON, for our own processes: workers and the full Python engine.
 //!
-//! Plain JSON stands for itself. Everything else is an object with the key `$ot` that names its type and `v` that holds
-//! its content; a dict that has non-text keys, or the key `$ot` itself, is spelled as pairs. The Python side of this
-//! format is `wire.py` beside the hosts that use it; `cases/wire/vectors.json` says the format by examples.
+//! Plain JSON represents itself. Everything else is an object with the key `$ot` that names its type and `v` that holds
+//! its content; a dict that has non-text keys, or the key `$ot` itself, is written as pairs. The Python side of this
+//! format is `wire.py` beside the hosts that use it; `cases/wire/vectors.json` specifies the format by example.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ pub struct WireError(String);
 const TAG: &str = "$ot";
 
 impl Value {
-    /// To wire form.
+    /// Converts to wire form.
     pub fn to_wire(&self) -> Json {
         match self {
             Self::None | Self::Bool(_) | Self::Int(_) | Self::Str(_) => self.to_json(),
@@ -46,7 +46,7 @@ impl Value {
             Self::Time(time) => tagged("time", crate::value::time_iso(*time)),
             Self::TimeDelta(delta) => {
                 let micros = crate::value::microseconds(*delta);
-                // Python's longest spans do not fit a JSON number that everyone reads alike.
+                // Python's longest durations do not fit in a portable JSON number.
                 tagged("timedelta", i64::try_from(micros).map_or_else(|_| Json::from(micros.to_string()), Json::from))
             }
             Self::Path(path) => tagged("path", path.clone()),
@@ -64,17 +64,17 @@ impl Value {
         }
     }
 
-    /// From wire form.
+    /// Converts from wire form.
     pub fn from_wire(json: Json) -> Result<Self, WireError> {
         from_wire(json, &mut Digits(MAX_DIGITS))
     }
 }
 
-/// Decimal digits of large integers in one value. Reading them takes quadratic time, so this bounds time. It is a little
-/// more than an integer of a million bits has.
+/// Maximum number of decimal digits of large integers in one value. Parsing them takes quadratic time, so this bounds
+/// time. Slightly more than a million-bit integer has.
 const MAX_DIGITS: usize = 320_000;
 
-/// What is left of them.
+/// The remaining digits.
 struct Digits(usize);
 
 impl Digits {
@@ -165,7 +165,7 @@ fn pairs(content: Json, digits: &mut Digits) -> Result<Vec<(Value, Value)>, Wire
         .collect()
 }
 
-/// Microseconds, as a number or, where they do not fit one, as digits.
+/// Parses microseconds, given as a number or, if they do not fit, as digits.
 fn timedelta(content: &Json) -> Option<TimeDelta> {
     let micros = match content {
         Json::String(digits) => digits.parse::<i128>().ok()?,
@@ -175,7 +175,7 @@ fn timedelta(content: &Json) -> Option<TimeDelta> {
     TimeDelta::new(seconds, u32::try_from(micros.rem_euclid(1_000_000) * 1000).ok()?)
 }
 
-/// Python's `isoformat()`, with and without an offset.
+/// Parses Python's `isoformat()`, with or without an offset.
 fn parse_datetime(text: &str) -> Option<DateTimeValue> {
     if let Ok(aware) = DateTime::<FixedOffset>::parse_from_rfc3339(text) {
         return Some(DateTimeValue { naive: aware.naive_local(), offset: Some(*aware.offset()) });
@@ -183,7 +183,7 @@ fn parse_datetime(text: &str) -> Option<DateTimeValue> {
     if let Ok(naive) = text.parse::<NaiveDateTime>() {
         return Some(DateTimeValue { naive, offset: None });
     }
-    // Offsets of historical zones have seconds, which RFC 3339 does not know.
+    // Offsets of historical zones have seconds, which RFC 3339 does not support.
     let (local, offset) = text.split_at_checked(text.rfind(['+', '-'])?)?;
     let sign = if offset.starts_with('-') { -1 } else { 1 };
     let time = NaiveTime::parse_from_str(&offset[1..], "%H:%M:%S").ok()?;

@@ -63,8 +63,7 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that files can be created in `folder`, or the folder itself if it does not exist. Tries it, and leaves
-/// nothing behind.
+/// Checks that files, or the missing folder itself, can be created in `folder`. Tries it, and leaves nothing behind.
 pub fn check_writable(folder: &Path) -> io::Result<()> {
     let nearest = folder.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(folder);
     let probe = tempfile::Builder::new().prefix(".tmp-").tempfile_in(nearest);

@@ -1,4 +1,4 @@
-//! Several processes on one store. The children are this test binary again, told by a variable what to do.
+//! Several processes on one store. The children are the same test binary; a variable selects their role.
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ fn put(store: &BundleStore, bundle: BundleId, slug: &str) -> Result<(), BundleEr
     store.put_tool(bundle, (&name.0, &name.1), draft, &Precondition::None).map(drop)
 }
 
-/// The child: puts tools one after the other, and says of each whether it won.
+/// The child: stores tools one after the other, and prints for each whether it won.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -119,7 +119,7 @@ fn what_a_killed_process_acknowledged_is_there_and_whole() {
     for wanted in [5, 40, 90] {
         let mut child = spawn(folder.path(), bundle, 100_000);
         let mut lines = lines(&mut child);
-        // Killed in the middle of its work, whatever that is.
+        // Killed in the middle of its work, at whatever point.
         while acknowledged.len() < wanted {
             let line = lines.next().unwrap();
             acknowledged.extend(line.strip_prefix("won ").map(str::to_owned));

@@ -1,4 +1,4 @@
-//! The flat files do what every backend must do.
+//! Flat files meet the contract of every backend.
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::path::Path;
@@ -24,7 +24,7 @@ async fn one_process() {
     contract::check(&|| open(folder.path())).await;
 }
 
-/// A child of the test below.
+/// Run as a child process by the test below.
 #[tokio::test]
 async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };

@@ -1,4 +1,4 @@
-//! The section `audit`, and what calls and runs leave in the audit trail.
+//! The section `audit`, and the audit entries of calls and runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use onetool_run::{CallOutcome, RunOutcome};
 use onetool_sdk::{CallContext, ErrorKind};
 use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord, AuditSettings};
 
-/// What is written down of arguments.
+/// How arguments are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditedArguments {
     Hash,
@@ -32,7 +32,7 @@ keys! {
 
 pub const AUDIT: Section<AuditKeys> = Section::new("audit");
 
-/// What a configuration says of the audit trail.
+/// The settings of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditOptions {
     pub enabled: bool,
@@ -51,11 +51,11 @@ impl AuditOptions {
     }
 }
 
-/// Characters of an error, and of arguments, that are kept.
+/// Maximum length of recorded errors and arguments.
 const SHOWN_CHARS: usize = 500;
 const SHOWN_ARGUMENTS: usize = 4_000;
 
-/// Writes calls and runs down. Waits for nothing.
+/// Records calls and runs without blocking.
 #[derive(Clone)]
 pub struct Auditor {
     pub log: Arc<AuditLog>,

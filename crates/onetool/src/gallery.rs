@@ -1,4 +1,4 @@
-//! The packs that come with the program, as text: the files of `packs/`.
+//! The packs that are included in the program, as text: the files of `packs/`.
 
 /// One pack of the gallery.
 #[derive(Debug)]
@@ -6,7 +6,7 @@ pub struct GalleryPack {
     pub name: &'static str,
     /// The tool file.
     pub source: &'static str,
-    /// What it is for, how it is set up, and examples.
+    /// Purpose, setup and examples.
     pub readme: &'static str,
 }
 
@@ -20,7 +20,7 @@ macro_rules! pack {
     };
 }
 
-/// All of them, by name.
+/// All packs, by name.
 pub const GALLERY: &[GalleryPack] = &[
     pack!("code"),
     pack!("convert"),
@@ -50,11 +50,11 @@ impl GalleryPack {
         text.lines().next().unwrap_or_default().trim()
     }
 
-    /// The packages that its header asks for.
+    /// The packages that its header requires.
     pub fn dependencies(&self) -> Vec<&'static str> {
         let header = self.source.split("# ///").nth(1).unwrap_or_default();
         let Some((_, list)) = header.split_once("# dependencies = [") else { return Vec::new() };
-        // A name may hold brackets (`psycopg[binary]`): the list ends at the bracket outside quotes.
+        // A name may contain brackets (`psycopg[binary]`): the list ends at a bracket outside quotes.
         let mut found = Vec::new();
         for (position, part) in list.split('"').enumerate() {
             if position % 2 == 1 {

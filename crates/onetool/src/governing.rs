@@ -1,5 +1,6 @@
-//! What governs this program, collected from the configuration in force: the files that no tool may change, those that
-//! no tool may read.
+//! The files that control this program, collected from the current configuration: files that no tool may change, and
+//! files
+//! that no tool may read.
 
 use std::path::{Path, PathBuf};
 
@@ -8,30 +9,30 @@ use onetool_proxy::ServerKind;
 
 use crate::config::Resolved;
 
-/// Endings of files that a server's command line may name as its program.
+/// Extensions of files that count as programs on a server's command line.
 const SCRIPTS: &[&str] = &["py", "js", "mjs", "cjs", "ts", "sh", "rb", "pl", "php", "jar", "lua", "exe", "bat", "cmd"];
 
-/// Programs that run the folder that their command line names.
+/// Programs that run a folder given on their command line.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "bun", "deno"];
 
-/// What the tools of the file pack leave alone.
+/// The paths that the tools of the file pack must not touch.
 pub fn guard(settings: &Resolved) -> Guard {
     let mut guard = Guard::default();
     guard.protect(&settings.own);
     if let Some(global) = &settings.global {
         guard.protect(global);
     }
-    // Code of ours is run from there.
+    // Our code runs from there.
     if let Some(cache) = &settings.cache {
         guard.protect(cache);
     }
-    // Also where one would be read that is not there yet.
+    // Including paths where a new file would be read.
     for file in settings.files.iter().chain(&settings.absent).chain(&settings.passed) {
         guard.protect(file);
     }
     for file in settings.secrets.files() {
         guard.hide(file);
-        // Copies that editors and people leave beside it.
+        // Copies that editors and people leave next to it.
         if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
             let pattern = folder.join(format!("*{}*", name.display()));
             guard.hide_matching(&pattern.display().to_string());
@@ -42,12 +43,12 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.hide(&tls.key);
         guard.protect(&tls.certificate);
     }
-    // What belongs to somebody in particular is read through tools that know whose it is.
+    // Data of individual users is read only through tools that check ownership.
     for folder in ["runs", "state", "audit"] {
         guard.hide(settings.own.join(folder));
     }
     guard.hide_matching(&settings.output.result_store_dir.join("*result-*").display().to_string());
-    // A token that is written into a configuration makes a secret of the file.
+    // A configuration file that contains a token is a secret itself.
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
         guard.hide(file);
@@ -56,7 +57,7 @@ pub fn guard(settings: &Resolved) -> Guard {
     for pattern in &settings.workers.tools_dir {
         let pattern = settings.folder.join(pattern).display().to_string();
         guard.protect_matching(&pattern);
-        // What lies beside a tool file can be imported by it.
+        // A tool file can import its neighbours.
         if let Some(folder) = Path::new(&pattern).parent() {
             protect_modules(&mut guard, folder, &settings.file_pack.roots);
         }
@@ -91,7 +92,7 @@ pub fn guard(settings: &Resolved) -> Guard {
             if let Some(module) = module {
                 module_files(folder, module).for_each(|path| guard.protect(path));
             }
-            // `node web`: of other programs a folder is what they work on, not what they run.
+            // `node web`: other programs do not run a folder given to them, but work on it.
             let program = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
             let is_interpreter = INTERPRETERS.iter().any(|name| program.starts_with(name));
             let named = args.iter().find(|argument| !argument.starts_with('-')).filter(|_| is_interpreter);
@@ -101,7 +102,7 @@ pub fn guard(settings: &Resolved) -> Guard {
     guard
 }
 
-/// What Python reads to run a module of this folder: the packages that it is in, and the module itself.
+/// The files that Python reads to run a module of this folder: its parent packages and the module itself.
 fn module_files(folder: &Path, module: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let mut above = folder.to_owned();
     let mut files = Vec::new();
@@ -112,17 +113,17 @@ fn module_files(folder: &Path, module: &str) -> impl Iterator<Item = PathBuf> + 
     files.into_iter().chain([above.with_extension("py"), above.join("__main__.py")])
 }
 
-/// What runs where a command line names a folder.
+/// The files that run if a command line names a folder.
 fn folder_programs(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     ["__main__.py", "package.json", "index.js"].map(|name| folder.join(name)).into_iter().filter(|path| path.is_file())
 }
 
-/// Names of variables that hold secrets.
+/// Parts of names of variables that contain secrets.
 const SECRET_NAMES: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
 /// Shorter values are not secrets.
 const MIN_SECRET: usize = 6;
 
-/// The secrets that the configuration itself may hold: tokens of this server, headers and variables of others.
+/// Secrets in the configuration itself: tokens of this server, headers and variables of others.
 pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
     let mut found: Vec<String> = settings.server.tokens.iter().map(|token| token.token.clone()).collect();
     found.extend(settings.server.metrics.token.clone());
@@ -131,7 +132,7 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
         match &server.kind {
             ServerKind::Http { headers, .. } => {
                 found.extend(headers.values().cloned());
-                // `Bearer …`: the token also goes alone.
+                // `Bearer …`: the token alone is secret too.
                 let parts = headers.values().flat_map(|value| value.split_whitespace().skip(1));
                 found.extend(parts.map(str::to_owned));
             }
@@ -146,7 +147,7 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
     found
 }
 
-/// Whether a file contains one of these texts. One that cannot be read is taken to.
+/// Whether a file contains one of these texts. An unreadable file counts as containing one.
 fn holds_any(file: &Path, texts: &[String]) -> bool {
     if texts.is_empty() {
         return false;
@@ -154,7 +155,7 @@ fn holds_any(file: &Path, texts: &[String]) -> bool {
     std::fs::read_to_string(file).map_or(true, |content| texts.iter().any(|text| content.contains(text.as_str())))
 }
 
-/// A folder that tools import from. Where it is a root itself, or holds one, only what Python would import counts.
+/// Protects a folder that tools import from. If it is or contains a root, only importable files are protected.
 fn protect_modules(guard: &mut Guard, folder: &Path, roots: &[PathBuf]) {
     if roots.iter().any(|root| root.starts_with(folder)) || has_wildcard(folder) {
         for ending in ["py", "pyc", "pyd", "so", "pth"] {
@@ -169,7 +170,7 @@ fn has_wildcard(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '[', '{'])
 }
 
-/// A program that the configuration names by its path, and the virtual environment that it belongs to.
+/// Protects a program that the configuration names by path, and its virtual environment.
 fn protect_program(guard: &mut Guard, program: &Path) {
     guard.protect(program);
     let environment = program.parent().and_then(Path::parent);

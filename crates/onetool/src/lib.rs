@@ -1,4 +1,4 @@
-//! The program: the command line, the configuration, and the parts put together.
+//! The program: the command line, the configuration, and the assembled parts.
 
 mod assemble;
 mod audit;

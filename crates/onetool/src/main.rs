@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-/// The interpreter's children count their memory in the allocator; they are this executable too.
+/// The interpreter's child processes, which run this executable too, count their memory in the allocator.
 #[global_allocator]
 static ALLOCATOR: onetool_sandbox::monty::Allocator = onetool_sandbox::monty::Allocator;
 
 fn main() -> ExitCode {
-    // Children are started often and must be ready at once: nothing else happens before.
+    // Child processes are started often and must be ready quickly, so this comes first.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     if first.as_deref().is_some_and(|first| first == onetool_sandbox::monty::CHILD_ARGUMENT) {

@@ -1,4 +1,4 @@
-//! What is measured of runs, calls and the parts behind them, for `/metrics` and for collectors.
+//! Metrics of runs, calls and the parts behind them, for `/metrics` and for collectors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 
 use crate::assemble::App;
 
-/// Counts runs and calls from the start of the process on; a reload keeps it.
+/// Counts runs and calls since the start of the process; survives a reload.
 #[derive(Default)]
 pub struct Measures {
     runs: [AtomicU64; 2],
@@ -70,7 +70,7 @@ impl Measures {
     }
 
     pub fn call(&self, call: &CallOutcome<'_>) {
-        // Code may call packs that do not exist; those must not fill the table.
+        // Code may call packs that do not exist, which must not fill the table.
         let is_unknown = call.failure.is_some_and(|failure| failure.kind == ErrorKind::NotFound);
         let pack = self.pack(&call.name.pack, is_unknown);
         pack.outcomes[call.failure.map_or(0, |failure| outcome(&failure.kind))].fetch_add(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Measures {
             for (outcome, count) in OUTCOMES.iter().zip(&pack.outcomes) {
                 let count = count.load(Ordering::Relaxed);
                 errors += if *outcome == "ok" { 0 } else { count };
-                // What never happened is left out, but for the outcome that everybody asks for.
+                // Outcomes that never happened are left out, except `ok`.
                 if count > 0 || *outcome == "ok" {
                     calls.add(vec![("outcome", (*outcome).to_owned()), ("pack", name.clone())], count as f64);
                 }
@@ -119,7 +119,7 @@ impl Measures {
 }
 
 impl App {
-    /// Adds everything that this program measures.
+    /// Adds all metrics of this program.
     pub(crate) fn add_measures(&self, metrics: &mut Metrics) {
         self.measures().measure(metrics);
         let mut children =

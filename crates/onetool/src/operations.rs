@@ -1,4 +1,4 @@
-//! What the admin page asks of the program: servers and workers, the configuration, secrets.
+//! Operations for the admin page: servers and workers, the configuration, secrets.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -23,11 +23,11 @@ use onetool_http::rest::admin::{
     ServerRow, SignInRow, TokenRow, TrustReply,
 };
 
-/// Of the log, so much is searched for what a server said.
+/// How much of the log is searched for a server's messages.
 const LOG_TAIL: u64 = 4 << 20;
 const LOG_LINES: usize = 500;
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-/// After this long, what is left of two texts counts as changed.
+/// After this long, the rest of two texts counts as changed.
 const DIFF_PATIENCE: Duration = Duration::from_millis(500);
 
 #[async_trait]
@@ -41,7 +41,7 @@ impl Operations for App {
         let detail = |name: &str| {
             let server = settings.servers.iter().find(|server| server.name == name)?;
             Some(match &server.kind {
-                // Arguments may hold secrets.
+                // Arguments may contain secrets.
                 UpstreamKind::Stdio { command, .. } => command.clone(),
                 UpstreamKind::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
             })
@@ -246,12 +246,12 @@ impl Operations for App {
     }
 }
 
-/// The line that a problem of a file begins with, as in `line 3: …`.
+/// The line number at the start of a file's problem, as in `line 3: …`.
 fn line_of(message: &str) -> Option<u64> {
     message.strip_prefix("line ")?.split_once(':')?.0.parse().ok()
 }
 
-/// What lines went, came and stayed.
+/// The removed, added and unchanged lines.
 fn diff(before: &str, now: &str) -> Vec<DiffLine> {
     let (old, new) = (texts::lines(before), texts::lines(now));
     let of = |change: LineChange, lines: &[&str]| -> Vec<DiffLine> {
@@ -282,7 +282,7 @@ fn unknown(name: &str) -> ToolError {
     ToolError::not_found(format!("no server and no pack of Python tools is named '{name}'"))
 }
 
-/// Changes one line of a file of `NAME: value` lines; everything else, comments too, stays as it is.
+/// Changes one line of a file of `NAME: value` lines; everything else, including comments, stays unchanged.
 fn write_secret(path: &Path, name: &str, value: Option<&str>) -> Result<(), ToolError> {
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(path = %path.display(), %error, "the secret was not written");
@@ -298,13 +298,13 @@ fn write_secret(path: &Path, name: &str, value: Option<&str>) -> Result<(), Tool
         |line: &str| line.split_once(':').is_some_and(|(key, _)| key.trim_end().trim_matches(['"', '\'']) == name);
     let lines: Vec<&str> = text.lines().collect();
     let at = lines.iter().position(|line| is_own(line));
-    // A value may go on over the lines that are indented below its name.
+    // A value may continue on indented lines below its name.
     let end = at.map(|at| {
         let more = lines[at + 1..].iter().take_while(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
         at + 1 + more.count()
     });
     let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-    // A JSON string is a YAML string.
+    // A JSON string is a valid YAML string.
     let written = value.map(|value| format!("{name}: {}", Json::from(value)));
     match (at, end) {
         (Some(at), Some(end)) => {
@@ -319,7 +319,7 @@ fn write_secret(path: &Path, name: &str, value: Option<&str>) -> Result<(), Tool
     atomic::write(path, text.as_bytes()).map_err(|error| failed(&error))
 }
 
-/// What a server said, and what we said of it.
+/// The messages of a server, and ours about it.
 fn log_lines(path: &Path, server: &str) -> Vec<String> {
     let Ok(mut file) = std::fs::File::open(path) else { return Vec::new() };
     let length = file.metadata().map_or(0, |found| found.len());

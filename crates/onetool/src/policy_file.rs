@@ -1,8 +1,9 @@
-//! Approvals for good: a rule of `security.policy`, written into the file whose own rule says to ask.
+//! Permanent approvals: a rule of `security.policy`, written into the file whose own rule says to ask.
 //!
-//! Where the user's file asks, the rule goes there, since no project may loosen what the user says; where the project's
-//! asks, it goes into the project's and is in force nowhere else. The rule comes first, because the first that matches
-//! counts. What the files say afterwards is read again: if the tool is still not allowed, they are put back as they were.
+//! If the user's file asks, the rule is written there, since a project cannot loosen the user's rules; if the project's
+//! file asks, it is written there and applies nowhere else. The rule is put first, because the first match wins. Then
+//! the
+//! files are read again: if the tool is still not allowed, they are restored.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// The policy in the files of one project and its user.
 pub struct PolicyFile {
     places: ConfigPlaces,
-    /// One change at a time in this process; between processes there is a file for that.
+    /// Serializes changes in this process; a lock file does so between processes.
     changing: Mutex<()>,
 }
 
@@ -41,7 +42,7 @@ impl PolicyFile {
             known.extend(path.filter(|path| !known.contains(path)));
         }
         let asking: Vec<PathBuf> = known.iter().filter(|path| asks(path, tool)).cloned().collect();
-        // A file that is included asks: the user's own file comes before all others.
+        // An included file asks: the user's own file takes precedence.
         if asking.is_empty() { known.into_iter().take(1).collect() } else { asking }
     }
 
@@ -95,7 +96,7 @@ fn asks(path: &std::path::Path, tool: &QualifiedName) -> bool {
 }
 
 impl StandingApprovals for PolicyFile {
-    /// The policy itself decides; whoever is asked was not allowed by it.
+    /// Always `false`: the policy itself has already decided to ask.
     fn is_allowed(&self, _: &QualifiedName) -> bool {
         false
     }
@@ -165,7 +166,7 @@ mod tests {
         let error = policy.allow(&tool).unwrap_err();
         assert!(error.contains("another rule still asks for demo.danger"), "{error}");
         assert!(!folder.path().join("home/.onetool/onetool.yaml").exists());
-        // A file that cannot be edited stays as it is.
+        // A file that cannot be edited stays unchanged.
         let broken = write(folder.path().join("home/.onetool/onetool.yaml"), "security: [\n");
         assert!(policy.allow(&tool).is_err());
         assert_eq!(read(&broken), "security: [\n");

@@ -1,4 +1,4 @@
-//! Every call and every run, in the log, in the statistics, in the audit trail and, where it is wanted, in traces.
+//! Records every call and run in the log, the statistics, the audit log and, if enabled, in traces.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use crate::audit::Auditor;
 use crate::metrics::Measures;
 use crate::telemetry::{Exporter, Span};
 
-/// What a run saved: what its calls kept away from the model, and what it cost instead. A run that failed saved nothing,
-/// and neither did one that called nothing.
+/// The savings of a run: the data its calls kept away from the model, and its own cost. A run that failed or made no
+/// calls
+/// saved nothing.
 fn saved(outcome: &RunOutcome<'_>) -> Saved {
     if outcome.is_error || outcome.unsent.bytes == 0 {
         return Saved::default();
@@ -28,15 +29,15 @@ fn saved(outcome: &RunOutcome<'_>) -> Saved {
     }
 }
 
-/// What looks at the statistics, and is not part of them.
+/// The tool that reads the statistics, which is not counted itself.
 const LOOKING: &str = "ot.stats";
-/// Runs that have looked and are under way, at most.
+/// Maximum number of active runs that have read the statistics.
 const MAX_LOOKING: usize = 1_000;
 
-/// Writes calls and runs down. Neither waits for a disk.
+/// Records calls and runs without waiting for a disk.
 pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
-    /// Runs under way that have looked at the statistics.
+    /// Active runs that have read the statistics.
     looking: Mutex<HashSet<Arc<str>>>,
     telemetry: Option<Arc<Exporter>>,
     activity: Arc<Activity>,
@@ -76,7 +77,7 @@ impl Recorder for CallRecorder {
     fn call(&self, outcome: &CallOutcome<'_>) {
         let name = outcome.name.to_string();
         let ms = outcome.duration.as_secs_f64() * 1e3;
-        // The `ot` pack logs its own spans, with what was asked.
+        // The `ot` pack logs its own spans, with the query.
         if outcome.name.pack != "ot" {
             let trace = outcome.ctx.trace.as_ref().map(|trace| &**trace.trace_id());
             tracing::info!(span = name, run = %outcome.ctx.run_id, trace, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
@@ -89,7 +90,7 @@ impl Recorder for CallRecorder {
         }
         if name == LOOKING {
             let mut looking = self.looking.lock();
-            // Calls that are part of no run stay until there are too many.
+            // Calls outside a run stay until there are too many.
             if looking.len() >= MAX_LOOKING {
                 looking.clear();
             }

@@ -1,4 +1,4 @@
-//! Where shared state is kept: in files below the folders that a configuration names, or in a database.
+//! Where shared state is stored: in files below configured folders, or in a database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ keys! {
     }
 }
 
-/// Where shared state is.
+/// The address of shared state.
 #[derive(Clone, PartialEq, Default)]
 pub struct StateAddress {
     url: String,
     blobs: Option<Bucket>,
 }
 
-/// A bucket, with what opens it. `Debug` is left out: it would show keys.
+/// A bucket with its credentials. No `Debug`, which would show keys.
 #[derive(Clone, PartialEq)]
 pub struct Bucket {
     address: String,
-    /// `AWS_…`, as they were when the configuration was read.
+    /// The `AWS_…` variables at the time the configuration was read.
     variables: Vec<(String, String)>,
 }
 
@@ -58,7 +58,7 @@ const BUCKET_VARIABLES: &[&str] = &[
 ];
 
 impl Bucket {
-    /// Takes the keys from wherever `get` looks.
+    /// Reads the keys through `get`.
     pub fn new(address: String, get: impl Fn(&str) -> Option<String>) -> Self {
         let variables = BUCKET_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), get(name)?))).collect();
         Self { address, variables }
@@ -72,7 +72,7 @@ impl Bucket {
     }
 }
 
-/// The address of the database, where there is to be one.
+/// The address of the database, if one is configured.
 pub fn address(reader: &mut Reader) -> Option<StateAddress> {
     let keys = match reader.read(&STATE)? {
         Json::String(url) => StateKeys { url: Some(Expandable::from(url.as_str())), blobs: None },
@@ -84,7 +84,7 @@ pub fn address(reader: &mut Reader) -> Option<StateAddress> {
             Ok(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
             Err(name) => {
                 reader.problem(&["state", key], &format!("no secret and no variable '{name}'"));
-                // Files instead would be another state: better none than a wrong one.
+                // Falling back to files would use another state: no state is better than a wrong one.
                 Some(format!("postgres://missing-{name}"))
             }
         }
@@ -101,17 +101,17 @@ pub fn address(reader: &mut Reader) -> Option<StateAddress> {
     Some(StateAddress { url, blobs })
 }
 
-/// What decides over where state is kept.
+/// The settings that determine where state is stored.
 #[derive(Clone, PartialEq)]
 pub struct StateSettings {
     address: Option<StateAddress>,
     own: PathBuf,
-    /// Holds what is remembered of servers.
+    /// Cached data about servers.
     servers: PathBuf,
     bundles: PathBuf,
     stats: PathBuf,
     results: PathBuf,
-    /// Holds the sign-ins to servers. They are the user's: the same in every project.
+    /// The sign-ins to servers. They belong to the user, and are the same in every project.
     credentials: PathBuf,
 }
 
@@ -122,7 +122,7 @@ pub fn credentials_home(settings: &Resolved) -> PathBuf {
 
 impl StateSettings {
     pub fn new(settings: &Resolved) -> Self {
-        // A folder that is not a project stays as it is: what servers look like is then remembered for the user.
+        // A folder that is not a project stays untouched: cached data about servers is then stored for the user.
         let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
         Self {
             address: settings.state.clone(),
@@ -135,12 +135,12 @@ impl StateSettings {
         }
     }
 
-    /// Remembers that the shared state has tokens, where it is not files of this machine.
+    /// The file that records that shared state contains tokens, if that state is not local.
     pub fn token_memory(&self) -> Option<PathBuf> {
         self.address.is_some().then(|| self.own.join("state/tokens-needed"))
     }
 
-    /// Where sign-ins are kept, and their leases beside them: one for all projects of a user, or the shared database.
+    /// Opens the store of sign-ins and their leases: one for all projects of a user, or the shared database.
     pub fn open_credentials(&self, state: &State) -> State {
         if self.address.is_some() {
             return state.clone();
@@ -173,12 +173,12 @@ impl StateSettings {
     }
 }
 
-/// Whether a place is the address of a database rather than a folder.
+/// Whether this is the address of a database rather than a folder.
 pub fn is_address(place: &str) -> bool {
     place.contains("://")
 }
 
-/// Opens the state at an address, or in a folder like `.onetool`. `bucket` holds the stored results of a database.
+/// Opens the state at an address, or in a folder like `.onetool`. `bucket` stores the results of a database.
 pub fn open(place: &str, bucket: Option<&Bucket>) -> anyhow::Result<State> {
     if is_address(place) {
         let state = PostgresState::open(place)?;

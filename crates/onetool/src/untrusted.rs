@@ -1,6 +1,6 @@
-//! What a folder would run if it were trusted, shown before the user is asked.
+//! Shows what a folder would run if it were trusted, before the user is asked.
 //!
-//! A repository wrote every line of it: each is clipped by itself and cannot change how the others read.
+//! The text comes from a repository: each line is clipped by itself and cannot change how the others read.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use serde_json::{Value as Json, json};
 
 use crate::config::{self, Resolved};
 
-/// Each line is shown up to this many characters.
+/// Maximum number of characters per line.
 const MAX_LINE: usize = 300;
-/// Lines that a question shows, at most; `onetool trust` shows all.
+/// Maximum number of lines in a question; `onetool trust` shows all.
 const MAX_ASKED: usize = 30;
 
-/// What of a folder is off.
+/// The disabled parts of a folder.
 pub struct Untrusted {
     folder: PathBuf,
     record: TrustRecord,
@@ -25,7 +25,7 @@ pub struct Untrusted {
 }
 
 impl Untrusted {
-    /// `None` where everything is in force, or nothing is waiting for trust.
+    /// `None` if everything is in effect, or nothing needs trust.
     pub fn of(places: &ConfigPlaces) -> Option<Self> {
         if FileTrust::decide(places).is_full() {
             return None;
@@ -45,7 +45,7 @@ impl Untrusted {
         &self.parts
     }
 
-    /// Trusts the folder, from now on.
+    /// Trusts the folder from now on.
     pub fn trust(&self) -> std::io::Result<()> {
         self.record.add(&self.folder, TrustedBy::User)
     }
@@ -63,7 +63,7 @@ impl Untrusted {
         })
     }
 
-    /// What is off, for a reader who decides.
+    /// The disabled parts, as text for the user.
     pub fn text(&self) -> String {
         let folder = clipped(&self.folder.display().to_string());
         let mut lines = vec![format!(
@@ -87,7 +87,7 @@ fn parts(now: &Resolved, then: &Resolved) -> Vec<String> {
     let redacted = |text: String| clipped(&then.run.redactor.owned(text));
     let is_new = |server: &&ServerSettings| !now.servers.iter().any(|known| known.kind == server.kind);
     let mut parts: Vec<String> = then.servers.iter().filter(is_new).map(|server| redacted(of_server(server))).collect();
-    // The places as they would be, with the trust of now.
+    // The settings after trusting, checked against the current trust.
     let places = WorkerSettings { trust: now.workers.trust.clone(), ..then.workers.clone() };
     let files = onetool_worker::untrusted_files(&places);
     parts.extend(files.iter().map(|file| redacted(format!("{}: Python, runs outside the sandbox", shown(now, file)))));
@@ -112,12 +112,12 @@ fn of_server(server: &ServerSettings) -> String {
     }
 }
 
-/// A file by its name in the project.
+/// A file's path relative to the project.
 fn shown(settings: &Resolved, file: &Path) -> String {
     file.strip_prefix(&settings.folder).unwrap_or(file).display().to_string()
 }
 
-/// One line, whatever it holds, with a mark where something is left out.
+/// One line, whatever the text contains, with a mark where it is clipped.
 fn clipped(text: &str) -> String {
     let visible = |c: char| {
         let is_deceptive = matches!(
@@ -130,7 +130,7 @@ fn clipped(text: &str) -> String {
     if length <= MAX_LINE {
         return text.chars().map(visible).collect();
     }
-    // The end of a command line says as much as its beginning.
+    // The end of a command line is as informative as its beginning.
     let half = MAX_LINE / 2;
     let start: String = text.chars().take(half).map(visible).collect();
     let end: String = text.chars().skip(length - half).map(visible).collect();

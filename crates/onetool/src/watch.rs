@@ -1,7 +1,8 @@
-//! Notices changes of the configuration, of secrets and of tool files, and reads them again.
+//! Watches the configuration, secrets and tool files, and reloads them when they change.
 //!
-//! Folders are watched, not files: editors replace files. What is written in a burst is read once, when the burst is
-//! over. Of the folders below `.onetool` only those are watched that people write to.
+//! Folders are watched, not files, because editors replace files. A burst of changes is read once, when it is over. Of
+//! the
+//! folders below `.onetool`, only those that people write to are watched.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,9 @@ use tokio::time::Instant;
 
 use crate::assemble::App;
 
-/// A burst is over when nothing was written for this long.
+/// A burst is over when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(300);
-/// A burst that does not end is read all the same.
+/// A longer burst is read anyway.
 const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// Watches until dropped.
@@ -32,7 +33,7 @@ impl Drop for Watch {
     }
 }
 
-/// Starts to watch. Where that is impossible, `ot.reload()` remains.
+/// Starts watching. If that is impossible, `ot.reload()` still works.
 pub fn start(app: &Arc<App>) -> Option<Watch> {
     let changed = Arc::new(Notify::new());
     let signal = changed.clone();
@@ -69,7 +70,7 @@ async fn follow(app: Weak<App>, mut folders: Folders, changed: Arc<Notify>) {
         match reloaded.await {
             Ok((same, has_more)) => {
                 folders = same;
-                // What was written there after it was read and before it was watched is read now.
+                // Picks up changes made there after the reload and before the watch.
                 if has_more {
                     changed.notify_one();
                 }
@@ -83,18 +84,18 @@ async fn follow(app: Weak<App>, mut folders: Folders, changed: Arc<Notify>) {
     }
 }
 
-/// The folders under watch.
+/// The watched folders.
 struct Folders {
     watcher: RecommendedWatcher,
     watched: HashSet<PathBuf>,
 }
 
 impl Folders {
-    /// Watches what is to be watched now; what is watched already stays. Says whether there is more than before.
+    /// Updates the watched folders. Returns whether there are new ones.
     fn follow(&mut self, app: &App) -> bool {
         let mut has_more = false;
         for (folder, mode) in wanted(app) {
-            // A folder that was removed and made again is another one.
+            // A folder that was removed and created again must be watched anew.
             if !folder.is_dir() {
                 self.watched.remove(&folder);
                 continue;
@@ -131,7 +132,7 @@ fn wanted(app: &App) -> Vec<(PathBuf, RecursiveMode)> {
     wanted
 }
 
-/// Whether an event can mean that something is to be read again. Our own reading is none.
+/// Whether an event may require a reload. Our own reads do not.
 fn matters(event: &Event) -> bool {
     let is_change = match event.kind {
         EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),

@@ -1,4 +1,4 @@
-//! From what was read to what is stored: what to do with what is there already, then all at once.
+//! Stores an import: resolves conflicts with existing tools, then stores everything at once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use super::{Imported, Unexpressed, repair};
 use crate::HttpEngine;
 
-/// What happens to a tool whose slug and version are taken.
+/// How to handle a tool whose slug and version are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnConflict {
     /// Nothing is stored.
     #[default]
     Fail,
-    /// What is there stays.
+    /// The existing tool stays.
     Skip,
-    /// The new one gets the next free version.
+    /// The new tool gets the next free version.
     NewVersion,
 }
 
@@ -38,7 +38,7 @@ impl std::str::FromStr for OnConflict {
     }
 }
 
-/// What became of one tool.
+/// The outcome for one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTool {
     pub slug: Slug,
@@ -50,21 +50,21 @@ pub struct StoredTool {
 #[serde(rename_all = "camelCase")]
 pub enum StoredOutcome {
     Created,
-    /// Under another version than it came with.
+    /// Stored under a version other than its own.
     NewVersion,
     Skipped,
 }
 
-/// What an import came to.
+/// The outcome of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredBundle {
-    /// `None` where nothing was stored, because it was only tried.
+    /// `None` if nothing was stored, because the import was a dry run.
     pub view: Option<BundleView>,
     pub is_new: bool,
     pub tools: Vec<StoredTool>,
 }
 
-/// Whether an import is made, or only shown.
+/// Whether an import is stored or only previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportMode {
     Store,
@@ -85,8 +85,8 @@ pub fn store_bundle(
     Ok(prepared.stored(view))
 }
 
-/// The same for what was read from a document: tools that can't be stored as the document has them are made so that they
-/// can, or are left out, and listed with the others that could not be expressed.
+/// Stores a bundle that was read from a document. Tools that cannot be stored as they are get repaired or left out, and
+/// are listed with the parts that could not be expressed.
 pub fn store_document(
     store: &BundleStore,
     engine: &HttpEngine,
@@ -111,7 +111,7 @@ pub fn store_document(
     Ok((prepared.stored(view), unexpressed))
 }
 
-/// What is to be stored, and what will have become of each tool.
+/// The data to store, and the resulting outcome for each tool.
 struct Prepared {
     intake: Intake,
     tools: Vec<StoredTool>,
@@ -188,7 +188,7 @@ fn created(slug: &Slug, version: &Version) -> StoredTool {
     StoredTool { slug: slug.clone(), version: version.clone(), outcome: StoredOutcome::Created }
 }
 
-/// The tools that go into a bundle that is there.
+/// Selects the tools to add to an existing bundle.
 #[expect(clippy::type_complexity, reason = "the tools that go in, and what became of each")]
 fn merged(
     store: &BundleStore,
@@ -206,7 +206,7 @@ fn merged(
             kept.push((slug, version, draft));
             continue;
         }
-        // The same again, under any version, is nothing new.
+        // An identical tool, under any version, is not stored again.
         let is_there =
             present.iter().any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft.open());
         if on_conflict == OnConflict::Skip || is_there {

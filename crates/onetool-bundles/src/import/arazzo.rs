@@ -1,5 +1,6 @@
-//! Arazzo 1.0 and 1.1 workflows as sequences, as far as they fit: steps that name operations of bundles, parameters,
-//! payloads, outputs, retries. What jumps (`goto`, `end`) or decides by more than success is listed, not guessed.
+//! Converts Arazzo 1.0 and 1.1 workflows to sequences, as far as possible: steps that name operations of bundles,
+//! parameters, payloads, outputs, retries. Jumps (`goto`, `end`) and criteria other than success are listed as
+//! unexpressed.
 
 use std::collections::HashMap;
 
@@ -97,7 +98,7 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
     })
 }
 
-/// A failure, and where in the workflow.
+/// The place in the workflow, and the reason.
 type Refusal = (String, String);
 
 struct Workflow<'a> {
@@ -105,9 +106,9 @@ struct Workflow<'a> {
     sources: &'a [String],
     pack: String,
     names: &'a HashMap<String, onetool_state::bundles::Slug>,
-    /// Parameters of every step.
+    /// Parameters that apply to every step.
     shared: Vec<Json>,
-    /// Step, and output → reference.
+    /// (step, output) → reference.
     outputs: HashMap<(String, String), String>,
     notes: Vec<Refusal>,
 }
@@ -122,7 +123,7 @@ impl Workflow<'_> {
         }
         let steps = workflow.get("steps").and_then(Json::as_array);
         let steps = steps.ok_or_else(|| (top(), "it has no steps".to_owned()))?;
-        // Outputs first: a step may come before what it refers to.
+        // Outputs first: a step may refer to a later one.
         for step in steps {
             let id = step.get("stepId").and_then(Json::as_str).unwrap_or_default();
             for (name, expression) in step.get("outputs").and_then(Json::as_object).into_iter().flatten() {
@@ -170,7 +171,7 @@ impl Workflow<'_> {
         };
         let mut args = Map::new();
         let own = step.get("parameters").and_then(Json::as_array).into_iter().flatten();
-        // Those of the workflow count for every step; the step's own come last, and win.
+        // The workflow's parameters apply to every step; the step's own come last and override them.
         for parameter in self.shared.iter().chain(own) {
             let parameter =
                 self.component(parameter).ok_or_else(|| refuse("a parameter refers to nothing".to_owned()))?;
@@ -266,7 +267,7 @@ impl Workflow<'_> {
         Ok(retry)
     }
 
-    /// `operationId`, `$sourceDescriptions.NAME.operationId` → the tool that an OpenAPI import made of it.
+    /// Converts `operationId` or `$sourceDescriptions.NAME.operationId` to the tool that an OpenAPI import made of it.
     fn operation(&self, operation: &str) -> Result<String, String> {
         let (source, id) = match operation.strip_prefix("$sourceDescriptions.") {
             Some(rest) => rest.split_once('.').ok_or_else(|| format!("'{operation}' names no operation"))?,
@@ -291,7 +292,7 @@ impl Workflow<'_> {
         }
     }
 
-    /// A value with its runtime expressions as references.
+    /// Converts the runtime expressions of a value to references.
     fn value(&self, value: &Json) -> Result<Json, String> {
         Ok(match value {
             Json::String(text) if text.starts_with('$') => Json::from(format!("${{{}}}", self.expression(text)?)),
@@ -340,7 +341,7 @@ impl Workflow<'_> {
     }
 }
 
-/// The schema of a workflow's inputs, standing alone.
+/// The schema of a workflow's inputs, self-contained.
 fn inputs(document: &Json, workflow: &Json) -> Json {
     let given = workflow.get("inputs").and_then(|inputs| follow(document, inputs));
     let mut standalone = Standalone::new(document, ARGUMENT_BYTES, Direction::Request);
@@ -356,7 +357,7 @@ fn inputs(document: &Json, workflow: &Json) -> Json {
     schema
 }
 
-/// The statuses that `$statusCode == 503 || $statusCode == 429` names.
+/// Parses the statuses of a condition like `$statusCode == 503 || $statusCode == 429`.
 fn statuses(condition: &str) -> Option<Vec<String>> {
     let plain: String = condition.split_whitespace().collect();
     let status = |part: &str| {
@@ -366,14 +367,14 @@ fn statuses(condition: &str) -> Option<Vec<String>> {
     plain.split("||").map(status).collect()
 }
 
-/// `$response.body#/a/0` of a step as a reference to its value.
+/// Converts a step's `$response.body#/a/0` to a reference to its value.
 fn response(step: &str, expression: &str) -> Option<String> {
     let rest = expression.strip_prefix("$response.body")?;
     let pointer = if rest.is_empty() { "" } else { rest.strip_prefix('#')? };
     Some(format!("steps.{step}.value{}", path(pointer)))
 }
 
-/// A JSON pointer as the end of a path.
+/// Converts a JSON pointer to the end of a path.
 fn path(pointer: &str) -> String {
     let parts = pointer.split('/').skip(1);
     parts.map(|part| member(&part.replace("~1", "/").replace("~0", "~"))).collect()

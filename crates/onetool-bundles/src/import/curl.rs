@@ -1,7 +1,9 @@
-//! A `curl` command as a tool: what it sends is the template, what it gives for names are the arguments' defaults.
+//! Converts a `curl` command to a tool: the request becomes the template, its values become defaults of the arguments.
 //!
-//! Values under names that look like secrets (headers, the query, fields of the body, `-u`) become named secrets; their
-//! values are not kept. Shell variables and `{placeholders}` of the path become arguments, or secrets by their names.
+//! Values whose names look like secrets (headers, query parameters, body fields, `-u`) become named secrets, and the
+//! values
+//! are dropped. Shell variables and `{placeholders}` of the path become arguments, or secrets if their names look like
+//! it.
 
 mod command;
 mod words;
@@ -22,7 +24,7 @@ use crate::template::percent_encode;
 use command::Command;
 use words::{CLOSE, OPEN, literal};
 
-/// The longest command.
+/// Maximum length of a command.
 const MAX_BYTES: usize = 256 * 1024;
 const FORM: &str = "application/x-www-form-urlencoded";
 const SESSION_TOKEN: &str = "x-amz-security-token";
@@ -80,7 +82,7 @@ fn address(command: &Command) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A request as templates, with what its variables are.
+/// A request in the form of templates, with its variables.
 struct Builder<'a> {
     bundle: &'a str,
     properties: Map<String, Json>,
@@ -109,7 +111,7 @@ impl<'a> Builder<'a> {
         template
     }
 
-    /// A credential: a secret called like the shell variable that stands for it, or like its place.
+    /// Turns a credential into a secret, named after its shell variable or its place.
     fn credential(&mut self, value: &str, word: &str) -> String {
         match only_variable(value) {
             Some(name) => self.secret_named(name.to_ascii_uppercase()),
@@ -117,7 +119,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What a shell variable becomes.
+    /// Turns a shell variable into a secret or an argument.
     fn shell_variable(&mut self, name: &str) -> String {
         if naming::is_secret_header(name) {
             return self.secret_named(name.to_ascii_uppercase());
@@ -134,7 +136,7 @@ impl<'a> Builder<'a> {
         format!("${{{argument}}}")
     }
 
-    /// A text as a template, in which only shell variables are variables.
+    /// Converts text to a template in which only shell variables are variables.
     fn text(&mut self, text: &str) -> String {
         let mut made = String::new();
         let mut rest = text;
@@ -148,7 +150,7 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// A value as a variable: a secret, or an argument with this default.
+    /// Turns a value into a secret, or into an argument with this default.
     fn variable(&mut self, name: &str, value: Json) -> String {
         let text = value.as_str().unwrap_or_default();
         if naming::is_secret(name) {
@@ -221,7 +223,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Fills in the headers and who the request says it is; gives the content type.
+    /// Fills in the headers and the authentication; returns the content type.
     fn headers(
         &mut self,
         command: &Command,
@@ -287,7 +289,7 @@ impl<'a> Builder<'a> {
         Auth::Basic { username, password }
     }
 
-    /// `aws:amz:REGION:SERVICE`; what is missing stands in the host, as in `service.region.amazonaws.com`.
+    /// Parses `aws:amz:REGION:SERVICE`. Missing parts are taken from the host, as in `service.region.amazonaws.com`.
     fn sigv4(&mut self, provider: &str, user: Option<&str>, command: &Command, url: &Url) -> Result<Auth, String> {
         let parts: Vec<&str> = provider.split(':').collect();
         let labels: Vec<&str> = url.host_str().unwrap_or_default().split('.').collect();
@@ -309,7 +311,7 @@ impl<'a> Builder<'a> {
         })))
     }
 
-    /// A path, with `{name}` and shell variables as variables. The library has encoded what stands around them.
+    /// Converts a path, with `{name}` and shell variables as variables. The rest is already encoded by the URL library.
     fn path(&mut self, path: &str) -> String {
         let path = path.replace(&percent_encode(&OPEN.to_string()), &OPEN.to_string());
         let path = path.replace(&percent_encode(&CLOSE.to_string()), &CLOSE.to_string());
@@ -343,7 +345,7 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// The pairs of a query or a form as templates.
+    /// Converts the pairs of a query or a form to templates.
     fn form(&mut self, data: &str) -> Vec<String> {
         let decoded = |text: &str| percent_decoded(&text.replace('+', " "));
         let pairs = data.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
@@ -389,7 +391,7 @@ impl<'a> Builder<'a> {
         Ok(self.variable("body", Json::from(data)))
     }
 
-    /// Every member of the outermost object is a variable; secrets and shell variables deeper inside are found too.
+    /// Turns every member of the top-level object into a variable; nested secrets and shell variables are found too.
     fn json_body(&mut self, value: Json) -> String {
         match value {
             Json::Object(members) => {
@@ -431,7 +433,7 @@ impl<'a> Builder<'a> {
             }
             Json::String(text) => match only_variable(&text) {
                 Some(name) => self.shell_variable(name),
-                // JSON's escapes stand around the variables.
+                // The variables are inside a JSON string, so the text around them is escaped.
                 None => self.text(&Json::from(text).to_string()),
             },
             scalar => escaped(&scalar.to_string()),
@@ -439,7 +441,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// JSON in which a shell variable may also stand for a whole value.
+/// Parses JSON in which a shell variable may replace a whole value.
 fn parse(data: &str) -> Option<Json> {
     serde_json::from_str(data).ok().or_else(|| {
         let quoted = data.replace(OPEN, &format!("\"{OPEN}")).replace(CLOSE, &format!("{CLOSE}\""));
@@ -451,7 +453,7 @@ fn key_text(key: &str) -> String {
     escaped(&Json::from(literal(key)).to_string())
 }
 
-/// The name of the shell variable that a text is, and nothing else.
+/// The variable's name, if the text is a single shell variable.
 fn only_variable(text: &str) -> Option<&str> {
     text.strip_prefix(OPEN)?.strip_suffix(CLOSE).filter(|name| !name.contains([OPEN, CLOSE]))
 }
@@ -464,7 +466,7 @@ fn is_word(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// Whether a value has secrets or shell variables inside.
+/// Whether a value contains secrets or shell variables.
 fn needs_look(value: &Json) -> bool {
     match value {
         Json::Object(members) => members.iter().any(|(key, value)| naming::is_secret(key) || needs_look(value)),
@@ -474,7 +476,7 @@ fn needs_look(value: &Json) -> bool {
     }
 }
 
-/// A text in which a template reads no variable.
+/// Escapes text so that a template reads no variables in it.
 pub(super) fn escaped(text: &str) -> String {
     text.replace("${", "$${")
 }

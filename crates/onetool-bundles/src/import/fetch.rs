@@ -1,4 +1,4 @@
-//! Documents from hosts that the configuration allows.
+//! Fetches documents from hosts that the configuration allows.
 
 use http::Method;
 use http::header::LOCATION;
@@ -11,7 +11,7 @@ use crate::limits::MAX_REDIRECTS;
 use crate::reply::{host_of, upstream};
 
 impl HttpEngine {
-    /// Reads a document from a host that the configuration allows.
+    /// Fetches a document from a host that the configuration allows.
     pub async fn fetch(&self, url: &str, limit: usize) -> Result<String, ToolError> {
         let mut url =
             Url::parse(url).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;

@@ -1,10 +1,11 @@
-//! Descriptions of APIs that others wrote, as bundles: OpenAPI, Postman collections, Arazzo workflows, a `curl` line.
+//! Imports API descriptions as bundles: OpenAPI, Postman collections, Arazzo workflows, `curl` commands.
 //!
-//! Reading is pure: a document in, drafts of tools out, and beside them everything that could not be expressed, with the
-//! reason. Nothing is dropped in silence. A secret that a document holds becomes a named one; its value is forgotten.
+//! Reading is pure: it turns a document into drafts of tools, and lists everything that could not be expressed, with
+//! the
+//! reason. Nothing is dropped silently. A secret in a document becomes a named secret, and its value is dropped.
 //!
-//! **Invariant:** documents are hostile. References are followed within a budget, schemas are cut where they grow beyond
-//! their share, and no document makes a request.
+//! **Invariant:** documents are untrusted. References are followed within a budget, schemas that exceed their share are
+//! cut, and reading a document never makes a request.
 
 mod apply;
 mod arazzo;
@@ -26,7 +27,7 @@ use serde_json::Value as Json;
 pub use apply::{ImportMode, OnConflict, StoredBundle, StoredOutcome, StoredTool, store_bundle, store_document};
 pub use settings::{IMPORTS, ImportKeys, ImportSettings};
 
-/// What a document is.
+/// The format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -36,20 +37,20 @@ pub enum Format {
     Curl,
 }
 
-/// What is wanted of a document.
+/// Options of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// The bundle's slug; made of the document's title when absent.
+    /// The bundle's slug; derived from the document's title if absent.
     pub slug: Option<Slug>,
     /// The version of its tools.
     pub version: Option<Version>,
     /// Only operations with one of these tags.
     pub tags: Vec<String>,
-    /// Only operations whose name or path fits one of these patterns (`*` stands for anything).
+    /// Only operations whose name or path matches one of these patterns (`*` matches anything).
     pub patterns: Vec<String>,
-    /// Where the API is, where the document does not say or another is meant.
+    /// Base URL of the API, if the document names none or another is wanted.
     pub base_url: Option<String>,
-    /// Where the document was read from, for addresses that are relative to it.
+    /// Where the document was read from, to resolve relative addresses.
     pub document_url: Option<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct ImportedTool {
     pub draft: PackedDraft,
 }
 
-/// Something that could not be expressed.
+/// A part of the document that could not be expressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unexpressed {
     /// Where in the document.
@@ -69,13 +70,13 @@ pub struct Unexpressed {
     pub reason: String,
 }
 
-/// What a document says, as a bundle.
+/// A bundle read from a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     pub format: Format,
     pub bundle: BundleDraft,
     pub tools: Vec<ImportedTool>,
-    /// Operations that are not among the tools, and parts of tools that are missing.
+    /// Operations that were left out, and missing parts of tools.
     pub unexpressed: Vec<Unexpressed>,
     /// Secrets that must be set before the tools work.
     pub secrets: BTreeSet<String>,
@@ -106,7 +107,7 @@ pub fn read_document(
     }
 }
 
-/// Reads a document that is JSON already.
+/// Reads a document that is already parsed as JSON.
 pub fn of_json(
     document: &Json,
     format: Option<Format>,
@@ -140,19 +141,19 @@ fn recognised(document: &Json) -> Option<Format> {
     is_collection.then_some(Format::Postman)
 }
 
-/// A node of YAML is written with at least about so many bytes.
+/// Approximate minimum number of bytes per YAML node.
 const BYTES_PER_YAML_NODE: usize = 4;
 const LEAST_YAML_NODES: usize = 250_000;
-/// As deep as JSON is read.
+/// The same depth as for JSON.
 const YAML_DEPTH: usize = 128;
 
-/// JSON, or YAML.
+/// Parses JSON or YAML.
 fn parse(text: &str) -> Result<Json, String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"));
     }
-    // As much as JSON of this size may hold. What aliases add counts too, so that a short text stays short.
+    // As many nodes as JSON of this size can hold. Expanded aliases count too, so that a short text cannot grow large.
     let nodes = (text.len() / BYTES_PER_YAML_NODE).max(LEAST_YAML_NODES);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: nodes, max_events: nodes * 2, max_depth: YAML_DEPTH },

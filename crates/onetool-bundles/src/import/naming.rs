@@ -6,7 +6,7 @@ use onetool_state::bundles::{Slug, Version};
 
 const LONGEST: usize = 64;
 
-/// `listReposForUser`, `repos/list-for-user` and `List repos` as slugs.
+/// Converts names such as `listReposForUser`, `repos/list-for-user` and `List repos` to slugs.
 pub(super) fn slug(text: &str) -> Option<Slug> {
     let mut made = String::new();
     let mut previous = ' ';
@@ -19,7 +19,7 @@ pub(super) fn slug(text: &str) -> Option<Slug> {
         }
         if c.is_alphanumeric() {
             for lower in c.to_lowercase() {
-                // Only what a slug may hold: letters and decimal digits.
+                // Only characters that a slug allows: letters and decimal digits.
                 if lower.to_string().parse::<Slug>().is_ok() {
                     made.push(lower);
                     count += 1;
@@ -35,7 +35,7 @@ pub(super) fn slug(text: &str) -> Option<Slug> {
     cut.trim_matches('-').parse().ok()
 }
 
-/// Slugs that differ, whatever they are made of.
+/// Makes slugs unique.
 #[derive(Debug, Default)]
 pub(super) struct Slugs(HashSet<Slug>);
 
@@ -54,7 +54,7 @@ impl Slugs {
     }
 }
 
-/// The version that a document's tools have unless one is named.
+/// The version of a document's tools, with a default.
 pub(super) fn version(wanted: Option<&Version>) -> Result<Version, String> {
     match wanted {
         Some(version) => Ok(version.clone()),
@@ -62,7 +62,7 @@ pub(super) fn version(wanted: Option<&Version>) -> Result<Version, String> {
     }
 }
 
-/// A name that templates take: letters, digits and `_`.
+/// Converts text to a name that templates accept: letters, digits and `_`.
 pub(super) fn argument(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     while name.contains("__") {
@@ -76,7 +76,7 @@ pub(super) fn argument(text: &str) -> String {
     }
 }
 
-/// `MY_API_TOKEN` of the bundle `my-api` and the word `token`.
+/// `MY_API_TOKEN` for the bundle `my-api` and the word `token`.
 pub(super) fn secret(bundle: &str, word: &str) -> String {
     let text = format!("{bundle}_{word}");
     let name: String =
@@ -105,14 +105,15 @@ pub(super) fn is_secret(name: &str) -> bool {
     PARTS.iter().any(|part| plain.contains(part)) || WHOLE.contains(&plain.as_str())
 }
 
-/// Whether a header's value is probably a secret. Headers of one's own are named after keys more often than fields are.
+/// Whether a header's value is probably a secret. A word such as `key` in a header's name counts too, as it denotes a
+/// secret more often than in a field's name.
 pub(super) fn is_secret_header(name: &str) -> bool {
     const WORDS: &[&str] = &["key", "auth", "session", "cookie", "sig", "jwt", "pass", "pwd"];
     let lower = name.to_ascii_lowercase();
     is_secret(name) || lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
-/// A text within its limit, control characters left out.
+/// Truncates text to its limit and removes control characters.
 pub(super) fn shortened(text: &str, chars: usize) -> String {
     let text = text.trim();
     if text.len() <= chars && text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
@@ -126,7 +127,7 @@ pub(super) fn shortened(text: &str, chars: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// Whether a pattern with `*` fits a text, case aside.
+/// Whether a text matches a pattern with `*`, ignoring case.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
     let parts: Vec<&str> = pattern.split('*').collect();

@@ -1,4 +1,4 @@
-//! OpenAPI 3.0 and 3.1: every operation is a tool.
+//! OpenAPI 3.0 and 3.1: each operation becomes a tool.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -77,7 +77,7 @@ struct Reader<'a> {
     secrets: BTreeSet<String>,
 }
 
-/// One operation, and what stands around it.
+/// One operation and its context.
 struct Operation<'a> {
     /// `GET /pets/{id}`
     label: String,
@@ -87,7 +87,7 @@ struct Operation<'a> {
     json: &'a Json,
 }
 
-/// The parts of a request, as they come together.
+/// The parts of a request, collected step by step.
 struct Request<'a> {
     schemas: Standalone<'a>,
     properties: Map<String, Json>,
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
         Ok(ImportedTool { slug, version: self.version.clone(), draft: draft.into() })
     }
 
-    /// Where an operation's API is, without a slash at the end.
+    /// The base URL of an operation, without a trailing slash.
     fn base(&self, operation: &Operation<'_>) -> Result<String, String> {
         if let Some(base) = &self.options.base_url {
             return Ok(base.trim_end_matches('/').to_owned());
@@ -274,9 +274,9 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| "the document does not say where the API is; name a base URL".to_owned())
     }
 
-    /// Adds the parameters; gives the path with variables in it.
+    /// Adds the parameters; returns the path with variables.
     fn parameters(&mut self, operation: &Operation<'a>, request: &mut Request<'a>) -> Result<String, String> {
-        // The operation's own come last, and win.
+        // The operation's own come last and override the others.
         let mut all: BTreeMap<(&str, &str), &'a Json> = BTreeMap::new();
         let mut order = Vec::new();
         for place in [operation.item, operation.json] {
@@ -305,7 +305,7 @@ impl<'a> Reader<'a> {
             let argument = request.argument(name, place);
             let text = parameter.get("description").and_then(Json::as_str).unwrap_or_default();
             let (property, text) = match self.separator(place, parameter) {
-                // Templates write scalars: a list in one value is the text that it comes to.
+                // Templates accept scalars only: a list in one value is passed as text.
                 Some(separator) => {
                     let text = shortened(text, REMARK_CHARS - 40);
                     let gap = if text.is_empty() { "" } else { " " };
@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
                 _ => drop(request.http.headers.insert(name.to_owned(), format!("${{{argument}}}"))),
             }
         }
-        // What the path names and nobody describes is text.
+        // A path variable without a description is text.
         while let Some((start, end)) = undescribed(&path) {
             let name = path[start + 1..end].to_owned();
             let argument = request.argument(&name, "path");
@@ -348,7 +348,7 @@ impl<'a> Reader<'a> {
         Ok(path)
     }
 
-    /// Why a parameter can't be expressed.
+    /// Returns why a parameter cannot be expressed.
     fn hindrance(&self, place: &str, parameter: &Json) -> Option<&'static str> {
         const OURS: &[&str] = &["accept", "content-type", "authorization"];
         let name = parameter.get("name").and_then(Json::as_str).unwrap_or_default().to_ascii_lowercase();
@@ -364,7 +364,7 @@ impl<'a> Reader<'a> {
         }
         let style = parameter.get("style").and_then(Json::as_str);
         match (self.kind(parameter.get("schema")), place, style) {
-            // `name[key]=value`, as templates write an object.
+            // Templates write an object as `name[key]=value`.
             (Some("object"), "query", Some("deepObject")) => None,
             (Some("object"), ..) => Some("is an object"),
             (_, "path", Some("label" | "matrix")) => Some("is in a style other than simple"),
@@ -372,13 +372,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type of a schema, `null` aside.
+    /// The type of a schema, ignoring `null`.
     fn kind<'s>(&'s self, schema: Option<&'s Json>) -> Option<&'s str> {
         let kind = schema.and_then(|schema| follow(self.document, schema))?.get("type")?;
         kind.as_str().or_else(|| kind.as_array()?.iter().filter_map(Json::as_str).find(|kind| *kind != "null"))
     }
 
-    /// What stands between the items of a list that is sent as one value.
+    /// The separator of a list that is sent as one value.
     fn separator(&self, place: &str, parameter: &Json) -> Option<char> {
         if self.kind(parameter.get("schema")) != Some("array") {
             return None;
@@ -392,7 +392,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether something is a list that is written as `name[]=…`.
+    /// Whether this is a list that is written as `name[]=…`.
     fn is_deep_list(&self, rules: &Json, schema: Option<&Json>) -> bool {
         rules.get("style").is_some_and(|style| style == "deepObject") && self.kind(schema) == Some("array")
     }
@@ -467,7 +467,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The schema of a success; also says how the reply is read.
+    /// Returns the schema of a successful response, and sets how the response is read.
     fn response(&mut self, operation: &Operation<'a>, request: &mut Request<'a>) -> Result<Option<Json>, String> {
         let responses = operation.json.get("responses").and_then(Json::as_object);
         let is_success = |status: &str| status.starts_with('2') || status == "default";
@@ -508,7 +508,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Request<'_> {
-    /// A name for an argument that no other has.
+    /// Returns a unique name for an argument.
     fn argument(&mut self, name: &str, place: &str) -> String {
         let plain = naming::argument(name);
         let candidates = [plain.clone(), format!("{place}_{plain}")].into_iter();
@@ -524,12 +524,12 @@ impl Request<'_> {
     }
 }
 
-/// A key of a body as JSON, where a template reads no variable in it.
+/// Writes a body key as JSON, escaped so that a template reads no variables in it.
 fn literal(key: &str) -> String {
     escaped(&Json::from(key).to_string())
 }
 
-/// Where a path still has `{name}` that is not a variable of ours.
+/// Finds a `{name}` in the path that is not a template variable yet.
 fn undescribed(path: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(at) = path[from..].find('{').map(|at| at + from) {
@@ -542,7 +542,7 @@ fn undescribed(path: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Keeps a tool's own block only where it differs from the bundle's.
+/// Removes a tool's own block if it equals the bundle's.
 pub(super) fn inherited(tools: Vec<ImportedTool>, shared: &ToolAuth) -> Vec<ImportedTool> {
     let inherit = |mut tool: ImportedTool| {
         if let Implementation::Http(http) = tool.draft.implementation_mut() {
@@ -557,7 +557,7 @@ pub(super) fn inherited(tools: Vec<ImportedTool>, shared: &ToolAuth) -> Vec<Impo
     tools.into_iter().map(inherit).collect()
 }
 
-/// The slug of an operation, as [`read`] names its tool.
+/// The slug of an operation, the same that [`read`] gives its tool.
 pub(super) fn operation_slug(id: &str) -> Option<Slug> {
     naming::slug(id)
 }

@@ -1,4 +1,4 @@
-//! Postman collections, version 2.1: every request is a tool, every folder a tag.
+//! Postman collections, version 2.1: each request becomes a tool, each folder a tag.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,11 +14,11 @@ use super::{Format, ImportOptions, Imported, ImportedTool, Unexpressed};
 use crate::request::header_name;
 use crate::template::percent_encode;
 
-/// How deep folders may nest.
+/// Maximum nesting of folders.
 const FOLDERS: usize = 32;
 
 pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSettings) -> Result<Imported, String> {
-    // As Postman's own API gives it.
+    // The envelope of Postman's own API.
     let document = document.get("collection").unwrap_or(document);
     let info = document.get("info");
     let title = info.and_then(|info| info.get("name")).and_then(Json::as_str).unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
     })
 }
 
-/// The collection's variables that have values and are no secrets.
+/// The collection's variables that have values and are not secrets.
 fn variables(document: &Json) -> HashMap<String, String> {
     let all = document.get("variable").and_then(Json::as_array).into_iter().flatten();
     all.filter_map(|one| {
@@ -97,7 +97,7 @@ struct Reader<'a> {
     secrets: BTreeSet<String>,
 }
 
-/// The arguments of a tool, as they turn up.
+/// The arguments of a tool, collected step by step.
 #[derive(Default)]
 struct Vars {
     properties: Map<String, Json>,
@@ -128,7 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The requests of a folder; `auth` is that of the innermost folder that has its own.
+    /// Reads the requests of a folder; `auth` is inherited from the innermost folder that sets it.
     fn items(&mut self, place: &Json, folders: &mut Vec<String>, auth: Option<&Json>) -> Result<(), String> {
         if folders.len() > FOLDERS {
             return Err(format!("folders nest more than {FOLDERS} deep"));
@@ -235,7 +235,7 @@ impl Reader<'_> {
         format!("${{{name}}}")
     }
 
-    /// A body of JSON: literal secrets become named ones, and a variable may stand for a whole value.
+    /// Converts a JSON body: literal secrets become named ones, and a variable may replace a whole value.
     fn json_template(&mut self, value: &Json, vars: &mut Vars) -> String {
         match value {
             Json::Object(members) => {
@@ -267,7 +267,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `{{name}}` as what it stands for: a value of the collection, a secret, or an argument.
+    /// Replaces `{{name}}` with a value of the collection, a secret, or an argument.
     fn template(&mut self, text: &str, vars: &mut Vars) -> String {
         let mut made = String::new();
         let mut rest = text;
@@ -362,7 +362,7 @@ impl Reader<'_> {
         Ok(format!("{scheme}://{host}/{}{query}", segments.join("/")))
     }
 
-    /// A field of a query or a form: a secret, what a variable stands for, or an argument with this default.
+    /// Converts a query or form field to a secret, a variable's value, or an argument with this default.
     fn field(&mut self, name: &str, value: &str, about: &str, is_on: bool, vars: &mut Vars) -> String {
         if value.contains("{{") {
             return self.template(value, vars);
@@ -486,7 +486,7 @@ impl Reader<'_> {
                         ..OAuth2Auth::default()
                     }))
                     .into(),
-                    // A person signs in elsewhere; the token is what we can hold.
+                    // The user signs in elsewhere; only the token can be stored.
                     None => Auth::Bearer { token: self.credential(part("accessToken"), "token", vars) }.into(),
                 }
             }
@@ -503,7 +503,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A credential is a secret, whatever the collection holds in its place.
+    /// A credential always becomes a secret, whatever its value in the collection is.
     fn credential(&mut self, value: Option<String>, word: &str, _: &mut Vars) -> String {
         let variable = value.as_deref().and_then(|value| value.strip_prefix("{{")?.strip_suffix("}}").map(str::trim));
         let word = variable.filter(|name| !name.is_empty()).unwrap_or(word).to_owned();
@@ -511,15 +511,15 @@ impl Reader<'_> {
     }
 }
 
-/// The block of a folder or a request, unless it says that it inherits one.
+/// The block of a folder or a request, unless it is inherited.
 fn own_auth(place: &Json) -> Option<&Json> {
     place.get("auth").filter(|auth| auth.is_object() && auth.get("type").is_none_or(|kind| kind != "inherit"))
 }
 
-/// Stands before the name of a variable that is a whole value.
+/// Prefix of a variable that replaces a whole value.
 const WHOLE: char = '\u{e0f0}';
 
-/// A body as JSON, with `{{name}}` outside of strings as a text that begins with [`WHOLE`]; `None` for another body.
+/// Parses a JSON body, with `{{name}}` outside strings as a string that begins with [`WHOLE`]; `None` for other bodies.
 fn marked(raw: &str) -> Option<Json> {
     let mut text = String::with_capacity(raw.len() + 16);
     let (mut in_string, mut escaped) = (false, false);

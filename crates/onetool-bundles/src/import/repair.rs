@@ -1,5 +1,6 @@
-//! Schemas of documents that no validator takes: a pattern that is not a regular expression, a type that does not exist.
-//! The part that is wrong takes anything; the rest of the tool stays as it is.
+//! Repairs invalid schemas of imported documents, such as a pattern that is not a regular expression or an unknown
+//! type.
+//! The invalid part is replaced by a schema that accepts anything; the rest of the tool stays as it is.
 
 use onetool_state::bundles::ToolDraft;
 use serde_json::{Map, Value as Json, json};
@@ -7,10 +8,10 @@ use serde_json::{Map, Value as Json, json};
 use super::naming::shortened;
 use crate::schema_check::check_schema;
 
-/// How much of a reason is repeated.
+/// How much of a reason is quoted.
 const REASON_CHARS: usize = 200;
 
-/// Makes a tool's schemas valid; says what was changed.
+/// Makes a tool's schemas valid; returns what was changed.
 pub(super) fn schemas(draft: &mut ToolDraft) -> Vec<String> {
     let mut changed = Vec::new();
     if let Some(reason) = draft.output_schema.as_ref().and_then(problem) {
@@ -22,7 +23,7 @@ pub(super) fn schemas(draft: &mut ToolDraft) -> Vec<String> {
     }
     let mut definitions = draft.arg_schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
     let names: Vec<String> = definitions.keys().cloned().collect();
-    // Each by itself, the others taking anything.
+    // Check each definition on its own, with the others accepting anything.
     let anything: Map<String, Json> = names.iter().map(|name| (name.clone(), json!({}))).collect();
     for name in names {
         let Some(reason) = definitions.get(&name).and_then(|schema| problem_among(schema, &anything)) else { continue };

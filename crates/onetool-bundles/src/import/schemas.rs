@@ -1,7 +1,8 @@
-//! Schemas of OpenAPI documents as schemas that stand alone.
+//! Converts schemas of OpenAPI documents to self-contained schemas.
 //!
-//! A reference into the document becomes one into `$defs`, which holds what is referred to, and only that. What is too
-//! large for its share becomes a schema that takes anything. The words of OpenAPI 3.0 become those of JSON Schema.
+//! A reference into the document becomes one into `$defs`, which contains only the referenced schemas. A part that
+//! exceeds
+//! its share becomes a schema that accepts anything. OpenAPI 3.0 keywords are converted to JSON Schema.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::naming::shortened;
 use super::settings::{DEFINITION_BYTES, DEFINITIONS, REMARK_CHARS, SCHEMA_DEPTH};
 
-/// Follows `#/…` in a document; `None` for what is not there, or elsewhere.
+/// Follows `#/…` in a document; `None` if the target is missing or in another document.
 pub(super) fn follow<'a>(document: &'a Json, value: &'a Json) -> Option<&'a Json> {
     let mut value = value;
     for _ in 0..16 {
@@ -50,38 +51,38 @@ pub(super) fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Which way what a schema describes goes: what is `readOnly` is not sent, and what is `writeOnly` does not come back.
+/// Direction of the described data: `readOnly` properties are not sent, and `writeOnly` ones are not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Request,
     Response,
 }
 
-/// Makes schemas stand alone, within a number of bytes. What is near the root comes first: where the bytes end, it is the
-/// depths that take anything.
+/// Makes schemas self-contained, within a number of bytes. Parts near the root come first: when the bytes run out, the
+/// deepest parts accept anything.
 pub(super) struct Standalone<'a> {
     document: &'a Json,
     direction: Direction,
     left: usize,
-    /// How many definitions there may be.
+    /// Maximum number of definitions.
     most: usize,
-    /// How long remarks may be.
+    /// Maximum length of descriptions.
     remarks: usize,
     /// Reference → name in `$defs`.
     names: HashMap<String, String>,
     definitions: Map<String, Json>,
-    /// Definitions that are yet to be made.
+    /// Definitions that are still to be converted.
     waiting: VecDeque<(String, &'a Json)>,
     was_cut: bool,
     missing: BTreeSet<String>,
 }
 
-/// What schemas refer to, and what they lack.
+/// The definitions of converted schemas, and missing references.
 pub(super) struct Finished {
-    /// To be put into `$defs`.
+    /// The content of `$defs`.
     pub(super) definitions: Map<String, Json>,
     pub(super) was_cut: bool,
-    /// References that lead nowhere, or to another document.
+    /// References without a target, or to another document.
     pub(super) missing: BTreeSet<String>,
 }
 
@@ -101,7 +102,7 @@ impl<'a> Standalone<'a> {
         }
     }
 
-    /// Makes the definitions that the schemas so far, `roots`, refer to.
+    /// Converts the definitions that the schemas converted so far, `roots`, refer to.
     pub(super) fn finish<'r>(mut self, roots: impl IntoIterator<Item = &'r mut Json>) -> Finished {
         while let Some((name, target)) = self.waiting.pop_front() {
             let made = self.convert(target, 0);
@@ -154,7 +155,7 @@ impl<'a> Standalone<'a> {
                 | "minLength" | "maxLength" | "minItems" | "maxItems" | "uniqueItems" | "minProperties"
                 | "maxProperties" | "required" | "exclusiveMinimum" | "exclusiveMaximum" | "dependentRequired"
                 | "minContains" | "maxContains" => value.clone(),
-                // Remarks and extensions: nothing that decides which values fit.
+                // Annotations and extensions, which do not affect validation.
                 _ => continue,
             };
             made.insert(key.clone(), value);
@@ -166,7 +167,7 @@ impl<'a> Standalone<'a> {
         Json::Object(made)
     }
 
-    /// A property that does not go this way is not required.
+    /// Drops properties of the other direction from `required`.
     fn require_only_what_goes(&self, made: &mut Map<String, Json>, schema: &Map<String, Json>) {
         let (Some(Json::Array(required)), Some(properties)) = (made.get_mut("required"), schema.get("properties"))
         else {
@@ -203,7 +204,7 @@ impl<'a> Standalone<'a> {
         }
         let name = self.name(reference);
         self.names.insert(reference.to_owned(), name.clone());
-        // In its place before it is made: others may refer to it, and it to itself.
+        // Inserted before it is converted: others may refer to it, and it may refer to itself.
         self.definitions.insert(name.clone(), json!({}));
         self.left = self.left.saturating_sub(2 * name.len());
         self.waiting.push_back((name.clone(), target));
@@ -236,7 +237,8 @@ fn named(name: &str, around: &Map<String, Json>) -> Json {
     made
 }
 
-/// A part that takes anything must not make the whole take less: of alternatives any may fit, and nothing is excluded.
+/// Ensures that a part that accepts anything does not make the whole stricter: any alternative may match, and nothing
+/// is excluded.
 fn loosen(schema: &mut Json) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["not", "if", "then", "else"] {
@@ -268,13 +270,13 @@ fn scalar_size(value: &Json) -> usize {
     match value {
         Json::String(text) => text.len() + 4,
         Json::Array(items) => items.iter().map(scalar_size).sum(),
-        // Counted when they were made.
+        // Counted when it was converted.
         Json::Object(_) => 2,
         _ => 8,
     }
 }
 
-/// `nullable`, and bounds that say whether they belong to the range.
+/// Converts `nullable` and boolean `exclusiveMinimum` and `exclusiveMaximum`.
 fn in_current_words(made: &mut Map<String, Json>, old: &Map<String, Json>) {
     if old.get("nullable") == Some(&Json::Bool(true)) {
         match made.get("type").cloned() {
@@ -310,8 +312,8 @@ fn in_current_words(made: &mut Map<String, Json>, old: &Map<String, Json>) {
     }
 }
 
-/// The properties of an object schema, those of its `allOf` included, and which of them are required. `None` for anything
-/// that is more than an object with known members.
+/// The properties of an object schema, including those of its `allOf`, and which of them are required. `None` for
+/// anything other than an object with known members.
 pub(super) fn members<'a>(document: &'a Json, schema: &'a Json) -> Option<(Vec<(&'a str, &'a Json)>, Vec<&'a str>)> {
     let (mut properties, mut required) = (Vec::new(), Vec::new());
     gather(document, schema, 0, &mut properties, &mut required)?;

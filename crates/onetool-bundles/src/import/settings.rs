@@ -1,4 +1,4 @@
-//! What imports may cost.
+//! The limits of imports.
 
 use onetool_config::{MAX_MB, Reader, Section, Shape, keys};
 
@@ -28,7 +28,7 @@ pub struct ImportSettings {
 }
 
 impl ImportSettings {
-    /// From the section `imports`.
+    /// Reads the section `imports`.
     pub fn read(reader: &mut Reader) -> Self {
         Self::from(reader.read(&IMPORTS))
     }
@@ -51,25 +51,25 @@ impl Default for ImportSettings {
     }
 }
 
-/// The schemas of one tool: arguments, and value.
+/// Maximum size of one tool's schemas: arguments and output.
 pub(super) const ARGUMENT_BYTES: usize = 48 * 1024;
 pub(super) const OUTPUT_BYTES: usize = 16 * 1024;
-/// The same of all tools of one document together. Of thousands of operations each has less, but never less than…
+/// The same for all tools of one document. A tool's share shrinks with their number, but never below…
 pub(super) const ALL_ARGUMENT_BYTES: usize = 10 * 1024 * 1024;
 pub(super) const ALL_OUTPUT_BYTES: usize = 5 * 1024 * 1024;
-/// …this.
+/// …this size.
 pub(super) const LEAST_BYTES: usize = 1024;
-/// A definition has about so many.
+/// Approximate size of a definition.
 pub(super) const DEFINITION_BYTES: usize = 200;
-/// The longest description that is taken over.
+/// Longer descriptions are truncated.
 pub(super) const DESCRIPTION_CHARS: usize = 1000;
 pub(super) const REMARK_CHARS: usize = 300;
-/// References that one schema follows.
+/// Maximum number of references in one schema.
 pub(super) const DEFINITIONS: usize = 200;
-/// How deep a schema may nest.
+/// Maximum nesting of a schema.
 pub(super) const SCHEMA_DEPTH: usize = 64;
 
-/// What the schemas of one tool may have.
+/// The share of one tool's schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) argument_bytes: usize,
@@ -77,7 +77,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of so many tools.
+    /// Divides the limits by the number of tools.
     pub(super) fn of(tools: usize) -> Self {
         let share = |all: usize, most: usize| (all / tools.max(1)).clamp(LEAST_BYTES, most);
         Self {

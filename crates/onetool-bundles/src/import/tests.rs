@@ -127,7 +127,7 @@ fn yaml_may_be_as_large_as_json() {
         paths: {{/a: {{get: {{}}}}}}\nx-values:\n{values}"
     );
     assert_eq!(read(&text).unwrap().tools.len(), 1);
-    // What a few lines would grow to is refused.
+    // Aliases that expand to a huge document are refused.
     let mut bomb = "openapi: 3.0.3\na0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
     for level in 1..9 {
         let below = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -305,7 +305,7 @@ fn a_curl_command_is_a_tool() {
     }
 }
 
-/// A command as browsers copy it.
+/// A command as copied from a browser.
 #[test]
 fn a_request_copied_from_a_browser_is_a_tool() {
     let line = "curl 'https://shop.example/api/cart?region=eu&ids=1&ids=2' \\\n  -X 'PUT' \\\n  -H 'accept: */*' \\\n  \
@@ -534,14 +534,14 @@ fn oddities_of_documents_are_understood_or_listed() {
     let tool = by_name("x");
     assert_eq!(http(by_name("count")).url_template, "https://odd.example/v1/users/$count");
     assert_eq!(tool.draft.description(), "Deprecated. Old");
-    // What is only read is not required of a request, and what is only written not of a reply.
+    // Read-only properties are not required in a request, nor write-only ones in a response.
     assert_eq!(tool.draft.arg_schema()["$defs"]["Account"]["required"], json!(["password"]));
     assert_eq!(tool.draft.output_schema().unwrap()["$defs"]["Account"]["required"], json!(["id"]));
     assert_eq!(
         tool.draft.arg_schema()["properties"]["maybe"],
         json!({"anyOf": [{"$ref": "#/$defs/Account"}, {"type": "null"}], "description": "Or not"})
     );
-    // Two keys are needed at once: one by auth, one in the query.
+    // Two keys are needed at once: one in auth, one in the query.
     assert!(http(tool).url_template.ends_with("?to%20ken=${ODD_TOKEN}"), "{}", http(tool).url_template);
     let listed = listed(&imported);
     for part in

@@ -123,7 +123,7 @@ enum Step {
     End,
 }
 
-/// Where the events of a stream are reported.
+/// Everything that reading a stream needs.
 pub(crate) struct Reader<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) extract: &'a Extract,

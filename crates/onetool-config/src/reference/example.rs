@@ -1,4 +1,4 @@
-//! The commented example: every key with its default, or with an example behind a `#`.
+//! The commented example: every key with its default, or with a commented-out example.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use super::{flow, is_empty};
 use crate::section::AnySection;
 use crate::shape::{Effect, Key, Shape};
 
-/// Where comments begin, if the value leaves room.
+/// Column of comments, if the value leaves room.
 const COMMENT_COLUMN: usize = 37;
 /// Longer lines put their comment above.
 const MAX_LINE: usize = 120;

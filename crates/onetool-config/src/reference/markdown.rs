@@ -38,7 +38,7 @@ pub fn markdown(sections: &[&dyn AnySection]) -> String {
     text
 }
 
-/// The rows of all keys below a shape.
+/// Adds the rows of all keys below a shape.
 fn below(rows: &mut Vec<String>, path: &str, shape: Shape) {
     let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match shape {

@@ -1,5 +1,5 @@
-//! What is written from the declarations: the reference, the JSON Schema and the commented example. None of it is kept
-//! by hand, so none of it can disagree with the checker.
+//! Output generated from the declarations: the reference, the JSON Schema and the commented example. None of it is
+//! maintained by hand, so none of it can disagree with the checker.
 
 mod example;
 mod markdown;
@@ -11,7 +11,7 @@ pub use schema::json_schema;
 
 use serde_json::Value as Json;
 
-/// A value in one line of YAML.
+/// Formats a value as one line of YAML.
 pub(crate) fn flow(value: &Json) -> String {
     match value {
         Json::Null => "null".to_owned(),
@@ -27,7 +27,7 @@ pub(crate) fn flow(value: &Json) -> String {
     }
 }
 
-/// Whether YAML reads this text as it is, in any place and without quotes.
+/// Whether YAML reads this text unchanged without quotes, in any position.
 fn is_plain(text: &str) -> bool {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
@@ -35,7 +35,7 @@ fn is_plain(text: &str) -> bool {
         && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Whether a default says nothing.
+/// Whether a default is empty.
 fn is_empty(value: &Json) -> bool {
     match value {
         Json::Null => true,

@@ -32,7 +32,7 @@ pub fn json_schema(sections: &[&dyn AnySection]) -> Json {
     })
 }
 
-/// A key without a value is one that is not there, so `null` is accepted everywhere.
+/// A key without a value counts as missing, so `null` is accepted everywhere.
 fn described(shape: Shape, doc: &str, default: Json) -> Json {
     let mut schema = or_null(of(shape));
     schema["description"] = doc.trim().into();
@@ -63,14 +63,14 @@ fn of(shape: Shape) -> Json {
         Shape::Number(least, most) => json!({"type": "number", "minimum": least, "maximum": most}),
         Shape::Seconds => json!({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}),
         Shape::Choice(words) if words.contains(&"off") => {
-            // To YAML 1.1 `off` is false.
+            // In YAML 1.1, `off` means false.
             json!({"enum": words.iter().map(|word| json!(word)).chain([json!(false)]).collect::<Vec<_>>()})
         }
         Shape::Choice(words) => json!({"enum": words}),
         Shape::List(item) => json!({"type": "array", "items": of(*item)}),
         Shape::OneOrMore(item) => json!({"anyOf": [of(*item), {"type": "array", "items": of(*item)}]}),
         Shape::Names(inner) => {
-            // A name without anything has every default.
+            // A name without a value gets all defaults.
             let inner = if inner.has_keys() { or_null(of(*inner)) } else { of(*inner) };
             json!({"type": "object", "additionalProperties": inner})
         }

@@ -1,10 +1,9 @@
-//! What clients said in `initialize`: a session survives a restart of its server, and works on every server that shares the
-//! state.
+//! Stores what clients sent in `initialize`: sessions survive restarts and work on all servers that share the state.
 //!
-//! It is sealed into the session's id, with a key that those servers share ([`Archive::seal`]): whichever server gets the next
-//! request needs nobody to tell it, not even the state. Only what is too long for a header is kept as a document, and so are
-//! that a client has ended its session, and what it asked to hear of in it. Such a document is named by the session's id together with whoever opened it, hashed:
-//! nobody learns a session's id from what is kept, and with another token there is nothing to find.
+//! It is sealed into the session's id, with a key that those servers share ([`Archive::seal`]): the server that gets
+//! the next request needs no other source, not even the state. Documents hold only states too long for a header,
+//! ends of sessions, and subscriptions. A document's name is a hash of the session's id and its owner: stored
+//! documents reveal no session id, and another token finds nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,24 +21,24 @@ use uuid::Uuid;
 
 use crate::access::Principal;
 
-/// Sessions that are kept; the oldest go.
+/// Maximum number of sessions kept; the oldest are removed.
 const MAX_KEPT: usize = 4096;
-/// Sessions that are written between two looks for old ones.
+/// Number of writes between two sweeps for old sessions.
 const WRITES_PER_SWEEP: u32 = 64;
-/// The longest id: clients and proxies bound the size of headers.
+/// Maximum length of an id: clients and proxies limit the size of headers.
 const MAX_ID: usize = 4000;
-/// Between a session's own id and what is sealed.
+/// Separates a session's own id from the sealed part.
 const SEPARATOR: char = '.';
 /// How long a request waits for the state.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is in force now.
+/// The settings in force.
 pub(super) struct Place {
     /// Where sessions are kept.
     pub(super) state: State,
-    /// For how long.
+    /// How long they are kept.
     pub(super) kept_for: Duration,
-    /// This server, where others share the state.
+    /// The name of this server, if others share the state.
     pub(super) node: Option<String>,
 }
 
@@ -51,16 +50,16 @@ pub(super) struct Archive {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     at: DateTime<Utc>,
-    /// None once its client has ended it.
+    /// `None` once its client has ended it.
     state: Option<SessionState>,
 }
 
-/// What is kept of a session.
+/// The kinds of documents kept for a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Document {
-    /// What its client said in `initialize`, or that it has ended it.
+    /// What its client sent in `initialize`, or that it has ended the session.
     State,
-    /// What its client asked to hear of ([`super::interests`]).
+    /// What its client subscribed to ([`super::interests`]).
     Interests,
 }
 
@@ -76,7 +75,7 @@ impl Document {
     }
 }
 
-/// The session's own id, without what is sealed.
+/// Returns the session's own id, without the sealed part.
 pub(crate) fn own_id(id: &str) -> &str {
     id.split_once(SEPARATOR).map_or(id, |(own, _)| own)
 }
@@ -86,7 +85,7 @@ impl Archive {
         Self { place: Box::new(place), writes: AtomicU32::new(0) }
     }
 
-    /// This server, where others share the state.
+    /// Returns the name of this server, if others share the state.
     pub(super) fn node(&self) -> Option<String> {
         (self.place)().node
     }
@@ -95,7 +94,7 @@ impl Archive {
         (self.place)().state
     }
 
-    /// An id that says everything about the session to whoever has the key.
+    /// Returns an id from which every server with the key can restore the session.
     pub(super) async fn seal(&self, id: &str, principal: Principal, state: &SessionState) -> Option<String> {
         let cipher = self.cipher().await?;
         let mut sealed = serde_json::to_vec(&Kept { at: Utc::now(), state: Some(state.clone()) }).ok()?;
@@ -106,7 +105,7 @@ impl Archive {
         Some(format!("{id}{SEPARATOR}{text}")).filter(|id| id.len() <= MAX_ID)
     }
 
-    /// What an id says of a session of `principal`, unless its client has ended it.
+    /// Restores the state of `principal`'s session from its id, unless its client has ended it.
     pub(super) async fn open(&self, sealed: &str, principal: Principal) -> Option<SessionState> {
         let (id, text) = sealed.split_once(SEPARATOR)?;
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -120,7 +119,7 @@ impl Archive {
         if self.is_ended(id, principal).await { None } else { kept.state }
     }
 
-    /// Whether its client has ended a session, at any server.
+    /// Whether the client has ended the session, at any server.
     pub(super) async fn is_ended(&self, id: &str, principal: Principal) -> bool {
         self.kept(id, principal).await.is_some_and(|kept| kept.state.is_none())
     }
@@ -132,7 +131,7 @@ impl Archive {
         Some(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &key).ok()?))
     }
 
-    /// What is kept of a session of `principal`.
+    /// Returns the stored state of a session of `principal`.
     pub(super) async fn read(&self, id: &str, principal: Principal) -> Option<SessionState> {
         let kept = self.kept(id, principal).await?;
         kept.state.filter(|_| !is_old(kept.at, (self.place)().kept_for))
@@ -145,12 +144,12 @@ impl Archive {
         serde_json::from_slice(&found?.content).ok()
     }
 
-    /// Keeps a session whose id cannot say it.
+    /// Stores a session that does not fit into its id.
     pub(super) async fn write(&self, id: &str, principal: Principal, state: SessionState) {
         self.put(id, principal, Some(state)).await;
     }
 
-    /// Remembers that a client has ended its session: its id says nothing of that.
+    /// Records that a client has ended its session, because the id cannot express that.
     pub(super) async fn end(&self, id: &str, principal: Principal) {
         self.put(id, principal, None).await;
         self.forget_interests(id, principal).await;
@@ -160,7 +159,7 @@ impl Archive {
         let place = (self.place)();
         let Ok(key) = Document::State.key(id, principal) else { return };
         let sweeps = self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_SWEEP);
-        // The next request may reach another server: it is there before the client hears of it.
+        // The next request may reach another server, so this is written before the client gets its answer.
         blocking(move || {
             let documents = place.state.documents();
             let kept = Kept { at: Utc::now(), state };
@@ -172,7 +171,7 @@ impl Archive {
     }
 }
 
-/// What is sealed holds for this session of this principal alone.
+/// Binds the sealed text to this session and this principal.
 fn bound_to(id: &str, principal: Principal) -> Vec<u8> {
     [&principal.fingerprint().to_le_bytes()[..], id.as_bytes()].concat()
 }
@@ -181,7 +180,7 @@ fn is_old(at: DateTime<Utc>, kept_for: Duration) -> bool {
     (Utc::now() - at).to_std().is_ok_and(|age| age > kept_for)
 }
 
-/// The outcome, unless the state is away or too slow. The work goes on to its end.
+/// Returns the outcome, or `None` if the state is unavailable or too slow. The work continues to its end regardless.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
 ) -> Option<T> {

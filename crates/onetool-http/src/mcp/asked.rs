@@ -1,5 +1,4 @@
-//! A client that is asked by messages it answers later: what tools of a run may ask of it, over whichever way the questions
-//! travel.
+//! The client of a run whose tools ask it questions by messages that it answers later, over any transport.
 
 use async_trait::async_trait;
 use onetool_sdk::{ClientBridge, ToolError};
@@ -9,7 +8,7 @@ use tokio::sync::OnceCell;
 
 use super::client::{check_elicitation, root_uris};
 
-/// The way on which questions reach the client.
+/// The transport for questions to the client.
 #[async_trait]
 pub(crate) trait Questions: Send + Sync {
     async fn ask(&self, request: InputRequest) -> Result<Json, ToolError>;
@@ -19,7 +18,7 @@ pub(crate) trait Questions: Send + Sync {
 pub(crate) struct AskedClient<Q> {
     questions: Q,
     capabilities: ClientCapabilities,
-    /// Asked for once in a run.
+    /// Requested once per run.
     roots: OnceCell<Vec<String>>,
 }
 

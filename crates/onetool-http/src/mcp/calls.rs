@@ -1,5 +1,5 @@
-//! Calls of sessions that are under way here: a client that cancels one may reach another server, which passes it on
-//! ([`crate::relay`]).
+//! Calls of sessions in progress on this server: a client may cancel one through another server, which forwards the
+//! cancellation ([`crate::relay`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use rmcp::service::RequestContext;
 use super::http::SESSION_HEADER;
 use crate::relay::call_name;
 
-/// Nobody cancels what has hardly begun: only for calls that take longer it is looked whether somebody does.
+/// Age from which a call may be cancelled through another server; shorter calls are not worth polling for.
 const LOOKED_FOR_AFTER: Duration = Duration::from_millis(200);
 
-/// By their names among all servers.
+/// Calls in progress, by names that are unique among all servers.
 #[derive(Default)]
 pub(super) struct Calls {
     under_way: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
-/// A call that is under way until this is dropped.
+/// A call that is in progress until this is dropped.
 pub(super) struct UnderWay {
     calls: Arc<Mutex<HashMap<String, Instant>>>,
     name: String,
 }
 
 impl Calls {
-    /// A call begins; `None` where it belongs to no session.
+    /// Registers a call; `None` if it belongs to no session.
     pub(super) fn begin(&self, context: &RequestContext<RoleServer>) -> Option<UnderWay> {
         let parts = context.extensions.get::<axum::http::request::Parts>()?;
         let session = parts.headers.get(SESSION_HEADER)?.to_str().ok()?;
@@ -41,7 +41,7 @@ impl Calls {
         self.under_way.lock().contains_key(name)
     }
 
-    /// Whether one has been under way for so long that its client may cancel it.
+    /// Whether a call has been in progress long enough that its client may cancel it.
     pub(super) fn has_long(&self) -> bool {
         self.under_way.lock().values().any(|begun| begun.elapsed() >= LOOKED_FOR_AFTER)
     }

@@ -1,9 +1,9 @@
-//! Telling clients that a list has changed: the tool's description, the prompts, or what `ot://tools` shows; and what
-//! upstream servers tell of their prompts and resources.
+//! Notifies clients of changes to the tool's description, the prompts or the content of `ot://tools`, and forwards
+//! notifications of upstream servers about their prompts and resources.
 //!
-//! One task looks, while anybody listens; clients of older revisions hear of changes in their sessions, those of
-//! 2026-07-28 on the streams that they open for it. Where several servers share their state, the same task looks for what
-//! clients asked for in their sessions at other servers.
+//! One task checks for changes while there are listeners; clients of older revisions are notified in their sessions,
+//! those of 2026-07-28 on the streams that they open for it. Where several servers share their state, the same task
+//! checks for subscriptions that clients made in their sessions at other servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -25,37 +25,37 @@ use super::upstream::{self, Watch};
 use super::{describe, prompts};
 use crate::Service;
 
-/// How often somebody looks.
+/// Poll interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Resources that one client may watch.
+/// Maximum number of resources that one client may watch.
 const MAX_WATCHED: usize = 256;
 
-/// How often each of them has changed.
+/// Counts the changes of each list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Versions {
     tool: u64,
     prompts: u64,
     resources: u64,
-    /// The list of resources, of which upstream servers tell.
+    /// The list of resources, as reported by upstream servers.
     listed: u64,
 }
 
 /// Changes of one server.
 pub(super) struct Changes {
     versions: watch::Sender<Versions>,
-    /// Somebody begins to listen.
+    /// Notified when a listener joins.
     joined: Notify,
-    /// Resources of upstream servers that have changed, by our names for them.
+    /// Changed resources of upstream servers, by our names for them.
     updated: broadcast::Sender<String>,
-    /// What was written down of sessions, here or at another server.
+    /// Keys of session documents that were written, here or at another server.
     kept: broadcast::Sender<Key>,
 }
 
-/// How many changed resources may wait for a client.
+/// Maximum number of changed resources queued for a client.
 const WAITING_UPDATES: usize = 256;
 
 impl Changes {
-    /// Looks for changes as long as the returned value lives.
+    /// Starts a task that checks for changes as long as the returned value lives.
     pub(super) fn start(service: &Arc<dyn Service>) -> Arc<Self> {
         let updated = broadcast::Sender::new(WAITING_UPDATES);
         let versions = watch::channel(Versions::default()).0;
@@ -65,7 +65,7 @@ impl Changes {
         changes
     }
 
-    /// What there is now is looked at now, so that whatever comes later is a change.
+    /// Triggers a check at once, so that everything later counts as a change.
     fn subscribe(&self) -> watch::Receiver<Versions> {
         let versions = self.versions.subscribe();
         self.joined.notify_one();
@@ -98,7 +98,7 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
         let Some(changes) = changes.upgrade() else { return };
         news.pass_on(&*service, &changes);
         if changes.versions.receiver_count() == 0 {
-            // Whoever listens next has seen nothing yet.
+            // The next listener starts without a baseline.
             seen = None;
             continue;
         }
@@ -108,7 +108,7 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
             written = None;
         }
         let looking = service.clone();
-        // What packs there are may have to be read from files.
+        // The packs may have to be read from files.
         let Ok(now) = crate::task::blocking(move || see(&*looking)).await else { return };
         if let Some(before) = &seen {
             changes.versions.send_if_modified(|versions| {
@@ -122,8 +122,8 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     }
 }
 
-/// Passes on which documents of sessions have changed since the last look. The first look passes on all of them: what was written
-/// down before it may be newer than what a session here has read.
+/// Forwards which session documents have changed since the last check. The first check forwards all of them: an earlier
+/// write may be newer than what a session here has read.
 async fn look_at_sessions(service: &dyn Service, changes: &Changes, since: Option<Cursor>) -> Option<Cursor> {
     let documents = service.served().state.documents();
     let from = since.unwrap_or(Cursor::START);
@@ -139,13 +139,13 @@ async fn look_at_sessions(service: &dyn Service, changes: &Changes, since: Optio
     Some(found.cursor)
 }
 
-/// Until it is time to look again, or somebody begins to listen. Keeps nobody alive meanwhile for longer than that.
+/// Waits for the next check, or for a new listener. Keeps `changes` alive no longer than that.
 async fn wait(changes: &Weak<Changes>) {
     let Some(changes) = changes.upgrade() else { return };
     let _ = tokio::time::timeout(INTERVAL, changes.joined.notified()).await;
 }
 
-/// What upstream servers tell. Sources are others after a reload.
+/// Notifications of upstream servers. A reload replaces the sources.
 #[derive(Default)]
 struct News {
     sources: Vec<usize>,
@@ -169,7 +169,7 @@ impl News {
                     Ok(SourceChange::Resource { pack, uri }) => {
                         let _ = changes.updated.send(upstream::our_uri(&pack, &uri));
                     }
-                    // Some were missed: whoever listens looks for themselves.
+                    // Some were missed: count a change of everything, so that listeners check for themselves.
                     Err(TryRecvError::Lagged(_)) => (prompts, listed) = (prompts + 1, listed + 1),
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
@@ -184,20 +184,20 @@ impl News {
     }
 }
 
-/// What a session does when something was written down of it.
+/// What a session does when one of its documents was written.
 pub(super) struct Follow {
     pub(super) key: Key,
     pub(super) refresh: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 impl Follow {
-    /// Waits until something was written down of its session; for ever where there is no session to follow.
+    /// Waits until a document of its session was written; forever where there is no session to follow.
     async fn changed(follow: Option<&Self>, kept: &mut Option<broadcast::Receiver<Key>>) {
         let (Some(follow), Some(kept)) = (follow, kept) else { return std::future::pending().await };
         loop {
             match kept.recv().await {
                 Ok(key) if key != follow.key => {}
-                // Some were missed, and this may have been among them.
+                // Some were missed, possibly this one.
                 Ok(_) | Err(RecvError::Lagged(_)) => return,
                 Err(RecvError::Closed) => return std::future::pending().await,
             }
@@ -205,7 +205,7 @@ impl Follow {
     }
 }
 
-/// What one session hears. Ends with the session.
+/// The subscriptions of one session. Ends with the session.
 #[derive(Default)]
 pub(super) struct Listening {
     task: Mutex<Option<JoinHandle<()>>>,
@@ -255,7 +255,7 @@ impl Listening {
         }
     }
 
-    /// Whether there was room to watch another resource.
+    /// Watches another resource; returns whether there was room.
     pub(super) fn watch(&self, uri: String) -> bool {
         let mut watched = self.watched.lock();
         if watched.contains(&uri) {
@@ -268,7 +268,7 @@ impl Listening {
         true
     }
 
-    /// The same, for a resource of an upstream server.
+    /// Watches a resource of an upstream server; returns whether there was room.
     pub(super) fn watch_upstream(&self, uri: String, watch: Watch) -> bool {
         let has_room = self.watch(uri.clone());
         if has_room {
@@ -277,7 +277,7 @@ impl Listening {
         has_room
     }
 
-    /// The upstream server's part of a resource that is watched already.
+    /// Attaches the upstream server's part to a resource that is already watched.
     pub(super) fn attach(&self, uri: String, watch: Watch) {
         let watched = self.watched.lock();
         if watched.contains(&uri) {
@@ -327,7 +327,7 @@ async fn tell(
     Ok(())
 }
 
-/// The next changed resource; an empty one where some were missed, `None` at the end.
+/// Returns the next changed resource; an empty one if some were missed, `None` at the end.
 fn next(uri: Result<String, RecvError>) -> Option<String> {
     match uri {
         Ok(uri) => Some(uri),

@@ -1,4 +1,4 @@
-//! The client at the other end, as tools see it: it can be asked, if it said that it can.
+//! The connected client as tools see it: it can be asked if it declared support.
 #![expect(deprecated, reason = "clients of today still offer sampling")]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct ClientPeer {
     pub roots: Arc<ClientRoots>,
 }
 
-/// What a session's client named as its roots, until it says that they changed.
+/// The roots that a session's client named, until it reports a change.
 #[derive(Default)]
 pub struct ClientRoots(Mutex<Option<Vec<String>>>);
 
@@ -32,13 +32,13 @@ impl ClientRoots {
     }
 }
 
-/// Whether a client can ask its user what these parameters of `elicitation/create` say.
+/// Checks whether a client can ask its user according to these parameters of `elicitation/create`.
 pub(super) fn check_elicitation(capabilities: Option<&ClientCapabilities>, params: &Json) -> Result<(), ToolError> {
     let Some(modes) = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref()) else {
         return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
     };
     let is_address = params.get("mode").and_then(Json::as_str) == Some("url");
-    // A client that names no mode has forms, as all had before there were others.
+    // A client that declares no mode supports forms, the only mode before others existed.
     if is_address && modes.url.is_none() {
         let message = "the client cannot have its user open an address (it does not support elicitation by URL)";
         return Err(match params.get("url").and_then(Json::as_str) {
@@ -54,7 +54,7 @@ pub(super) fn check_elicitation(capabilities: Option<&ClientCapabilities>, param
     Ok(())
 }
 
-/// The folders in an answer to `roots/list`.
+/// Returns the folders in an answer to `roots/list`.
 pub(crate) fn root_uris(answer: &Json) -> Vec<String> {
     let roots = answer.get("roots").and_then(Json::as_array).into_iter().flatten();
     roots.filter_map(|root| root.get("uri").and_then(Json::as_str)).map(str::to_owned).collect()

@@ -1,5 +1,5 @@
-//! What a model reads before it calls anything: the description of `run`, with the packs that are there, and the
-//! instructions. Both are paid for in every conversation, so their size has a bound whatever the toolbox holds.
+//! What a model reads before it calls anything: the description of `run`, with the available packs, and the
+//! instructions. Both cost tokens in every conversation, so their size is bounded whatever the toolbox holds.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use onetool_sdk::Requester;
 
 use crate::Service;
 
-/// What stands before and after the packs.
+/// The text before and after the packs.
 const HEAD: &str = "\
 Run Python with every tool at hand as pack.function(name=value). The value of the last expression is the result; print() works too.
 Find tools: ot.help(query='what you need') has signatures; ot.packs(); ot.tools(pattern='x').
@@ -19,7 +19,7 @@ Tools are called plainly or together: await asyncio.gather(a.f(), b.g()). Their 
 const INSTRUCTIONS: &str = "\
 One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
 
-/// Bytes that the packs may take, so that tools/list and the instructions stay below 1,600 bytes together.
+/// Maximum size of the packs, so that tools/list and the instructions stay below 1,600 bytes together.
 const PACKS_BYTES: usize = 520;
 
 /// The description of `run`.
@@ -30,7 +30,7 @@ pub(super) fn run(service: &dyn Service, tools: &Tools) -> String {
     format!("{HEAD}{}{TAIL}", pack_overview(&tools.state, PACKS_BYTES))
 }
 
-/// The description of `run`, read where blocking is allowed: tool files may have to be looked at.
+/// Returns the description of `run`, read on a blocking thread: tool files may have to be read.
 pub(super) async fn read(service: Arc<dyn Service>, requester: Arc<Requester>) -> Option<String> {
     let reading = move || run(&*service, &service.runner().toolbox().now_for(&requester));
     crate::task::blocking(reading).await.ok()

@@ -1,4 +1,4 @@
-//! What other servers may have answers for: see [`crate::relay`].
+//! Answers of clients that may arrive at other servers: see [`crate::relay`].
 
 use std::sync::Arc;
 

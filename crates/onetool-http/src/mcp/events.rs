@@ -1,8 +1,8 @@
-//! Events of MCP streams, kept for clients that lose their connection: they come back with `Last-Event-ID` and get
-//! what they missed, and what is still to come.
+//! Events of MCP streams, kept for clients that lose their connection: they reconnect with `Last-Event-ID` and get
+//! the events they missed and those still to come.
 //!
-//! Kept for a bounded time after a stream's last event, and within a bounded number of bytes: the streams that have
-//! been quiet for longest go first.
+//! Events are kept for a bounded time after a stream's last event, and within a bounded number of bytes: the streams
+//! that have been quiet longest are dropped first.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,12 +18,12 @@ use rmcp::transport::streamable_http_server::session::{
 };
 use tokio::sync::watch;
 
-/// How much is kept for clients that come back.
+/// Limits for the events kept for clients that reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ResumeLimits {
-    /// After a stream's last event.
+    /// Time after a stream's last event.
     pub(super) window: Duration,
-    /// Of all streams together.
+    /// Total size of all streams.
     pub(super) bytes: usize,
 }
 
@@ -44,9 +44,9 @@ struct Recorded {
     first: u64,
     events: VecDeque<(ServerSseMessage, usize)>,
     last: Instant,
-    /// The request has its answer: nothing more will come.
+    /// The request has its answer: no more events follow.
     is_finished: bool,
-    /// Tells those who follow how many events there have been.
+    /// Tells followers how many events there have been.
     count: watch::Sender<u64>,
 }
 
@@ -55,12 +55,12 @@ impl Events {
         Self { kept: Arc::default(), limits: Box::new(limits) }
     }
 
-    /// Whether events of the stream that this one is on are kept.
+    /// Whether events are kept for the stream of this event.
     pub(super) fn keeps(&self, event_id: &str) -> bool {
         event_id.rsplit_once('/').is_some_and(|(id, _)| self.kept.lock().streams.contains_key(id))
     }
 
-    /// Forgets what is older than the limits allow.
+    /// Drops events beyond the limits.
     pub(super) fn sweep(&self) {
         let limits = (self.limits)();
         self.kept.lock().shrink(limits);
@@ -71,7 +71,7 @@ impl Kept {
     fn shrink(&mut self, limits: ResumeLimits) {
         let mut freed = 0;
         self.streams.retain(|_, stream| {
-            // Somebody who follows a quiet stream still waits for it.
+            // A quiet stream with followers is still needed.
             let stays = stream.last.elapsed() < limits.window || stream.count.receiver_count() > 0;
             if !stays {
                 freed += stream.bytes();
@@ -168,7 +168,7 @@ impl EventStore for Events {
     }
 }
 
-/// Reads one stream from some event on, and waits for more until the stream is finished.
+/// Reads one stream from a given event on, and waits for more until the stream is finished.
 struct Follower {
     kept: Arc<Mutex<Kept>>,
     id: String,

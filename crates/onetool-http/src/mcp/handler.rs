@@ -1,4 +1,4 @@
-//! What the MCP client sees: one tool, resources that describe all others, snippets as prompts, short instructions.
+//! The interface for MCP clients: one tool, resources that describe all others, snippets as prompts, instructions.
 #![expect(deprecated, reason = "clients of today still ask for logging and subscribe to resources")]
 
 use std::borrow::Cow;
@@ -29,7 +29,7 @@ use super::runs::{identity, is_stateless, owner, refused, requester, result_of};
 use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
 use crate::{Scope, Service};
 
-/// Serves one client. Cheap: all share the service.
+/// Serves one client. Cheap to clone: all share the service.
 #[derive(Clone)]
 pub struct Handler {
     pub(super) service: Arc<dyn Service>,
@@ -37,7 +37,7 @@ pub struct Handler {
     pub(super) log: Arc<ClientLog>,
     pub(super) listening: Arc<Listening>,
     roots: Arc<ClientRoots>,
-    /// Held while what the client hears of changes.
+    /// Held while the client's subscriptions change.
     pub(super) interests: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -65,7 +65,7 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
-/// Those of them that revision 2026-07-28 removed.
+/// The methods that revision 2026-07-28 removed.
 const REMOVED: &[&str] = &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
 /// A circle with a one in it, small enough to travel with every `initialize`.
@@ -95,7 +95,7 @@ impl Handler {
         }
     }
 
-    /// The same client, with what it hears apart.
+    /// Returns a handler for the same client with separate subscriptions.
     pub(super) fn with_listening(&self, listening: Arc<Listening>) -> Self {
         Self { listening, ..self.clone() }
     }
@@ -106,7 +106,7 @@ impl Handler {
         tool
     }
 
-    /// The command of a call: an error for another tool, a refusal as a result for arguments that do not fit.
+    /// Returns the command of a call: an error for an unknown tool, a refusal as a result for invalid arguments.
     pub(super) fn command_of<'r>(
         &self,
         request: &'r CallToolRequestParams,
@@ -131,12 +131,12 @@ impl Handler {
         Arc::new(ClientPeer { peer: peer.clone(), roots: self.roots.clone() })
     }
 
-    /// The toolbox as the client of this request sees it.
+    /// Returns the toolbox as the client of this request sees it.
     pub(super) fn tools(&self, context: &RequestContext<RoleServer>) -> Arc<Tools> {
         self.service.runner().toolbox().now_for(&requester(context))
     }
 
-    /// A request to an upstream server on behalf of this one.
+    /// Creates the context for a request to an upstream server on behalf of this one.
     pub(super) fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.owner = owner(context);
@@ -150,7 +150,7 @@ impl Handler {
     }
 
     pub(super) async fn listed_tool(&self, context: &RequestContext<RoleServer>) -> Tool {
-        // Read where blocking is allowed: tool files may have to be looked at.
+        // Read on a blocking thread: tool files may have to be read.
         let description = describe::read(self.service.clone(), requester(context)).await.unwrap_or_default();
         let mut tool = Self::tool(description);
         tool.title = Some("Run Python".to_owned());
@@ -198,7 +198,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        // Asked for with every call, for its schema: the description is for those who list.
+        // Needed in every call for its schema; only listings need the description.
         (name == TOOL).then(|| Self::tool(String::new()))
     }
 
@@ -238,7 +238,7 @@ impl ServerHandler for Handler {
         if is_stateless(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
-        // The log tells what everybody does.
+        // The log shows the activity of all users.
         if identity(&context).may(Scope::Admin) {
             let _turn = self.interests.lock().await;
             self.log.set_level(&*self.service, context.peer, request.level);
@@ -247,7 +247,7 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    // The library reads a request whose parameters have the wrong form as one of an unknown method.
+    // The library parses a request with invalid parameters as one with an unknown method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

@@ -36,15 +36,15 @@ use crate::drain::{self, Draining};
 use crate::relay::{Relay, Room};
 use crate::{AccessError, AccessPolicy, McpSettings, Scope, ServerSettings, Service};
 
-/// Names the session that a request belongs to.
+/// Header that names the session of a request.
 pub(crate) const SESSION_HEADER: &str = "mcp-session-id";
-/// Names the event after which a stream goes on.
+/// Header that names the event after which a stream resumes.
 const LAST_EVENT_HEADER: &str = "last-event-id";
-/// How long a body may take to arrive.
+/// Timeout for receiving a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
-/// When to try again where there was no room.
+/// Retry delay when the server has no capacity.
 const BUSY_SECONDS: u64 = 5;
-/// A failure's text, at most.
+/// Maximum length of an error's text.
 const MAX_REASON: usize = 4096;
 
 const PARSE_ERROR: i32 = -32700;
@@ -53,10 +53,10 @@ const INTERNAL_ERROR: i32 = -32603;
 const UNKNOWN_SESSION: i32 = -32001;
 const BUSY: i32 = -32000;
 
-/// Says how many sessions are open.
+/// Returns the number of open sessions.
 pub(crate) type SessionCount = Arc<dyn Fn() -> usize + Send + Sync>;
 
-/// The MCP endpoint. Streams that wait for news end with `draining`, everything else with `stop`.
+/// Returns the MCP endpoint. Streams that wait for events end with `draining`, everything else with `stop`.
 pub(crate) fn router(
     service: &Arc<dyn Service>,
     background: &Arc<Background>,
@@ -91,8 +91,8 @@ pub(crate) fn router(
     (relay.relayed(router).merge(sse::router(service, &shared, stop)), Arc::new(move || sessions.count()))
 }
 
-/// MCP at `/mcp` for any handler of the library: the same transport, sessions and access rules that OneTool has. For other
-/// servers, and for tests of the transport itself.
+/// Serves MCP at `/mcp` with any handler of the library, with the same transport, sessions and access rules as OneTool.
+/// For other servers, and for tests of the transport itself.
 pub fn serve_handlers<H: ServerHandler>(
     settings: ServerSettings,
     address: IpAddr,
@@ -105,10 +105,10 @@ pub fn serve_handlers<H: ServerHandler>(
     Ok(protect(endpoint(parts, handlers, stop, stop).0, access, Scope::Invoke))
 }
 
-/// What is in force now.
+/// Returns the settings in force.
 type Settings = Arc<dyn Fn() -> EndpointSettings + Send + Sync>;
 
-/// What the endpoint needs of the settings.
+/// The settings that the endpoint needs.
 struct EndpointSettings {
     max_body_bytes: usize,
     mcp: McpSettings,
@@ -120,13 +120,13 @@ impl EndpointSettings {
     }
 }
 
-/// What an endpoint is made of besides its handlers.
+/// The parts of an endpoint besides its handlers.
 struct EndpointParts {
     settings: Settings,
     archive: Option<Arc<Archive>>,
-    /// Called now and then.
+    /// Called periodically.
     sweep: Box<dyn Fn() + Send + Sync>,
-    /// Answers calls that need nothing of the library's transport, where the handlers allow it.
+    /// Answers calls that do not need the library's transport, where the handlers allow it.
     plain: Option<Arc<PlainCalls>>,
 }
 
@@ -140,9 +140,9 @@ fn endpoint<H: ServerHandler>(
     let mut config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
-        // Bodies are bounded before they get there.
+        // Bodies are limited before they get there.
         .with_max_request_body_bytes(usize::MAX)
-        // In the newest revision, what is one message is not a stream of events.
+        // In the newest revision, a single message is not sent as an event stream.
         .with_json_response(true)
         .with_cancellation_token(stop.child_token());
     let events = Arc::new(Events::new({
@@ -173,7 +173,7 @@ fn session_limits(settings: &McpSettings) -> SessionLimits {
     }
 }
 
-/// Ends what has been idle for too long, until the server stops.
+/// Ends idle sessions and removes expired entries periodically, until the server stops.
 async fn keep_house(
     settings: Settings,
     sessions: Arc<Sessions>,
@@ -222,7 +222,7 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     state.sessions.unseal(&mut parts.headers, owner.principal).await;
     let header = |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let session = header(SESSION_HEADER);
-    // Events of a session's own stream are named after it.
+    // Event ids of a session's own stream begin with the session's id.
     let resumed = header(LAST_EVENT_HEADER).and_then(|event| event.split_once(':')).map(|(session, _)| session);
     if [session, resumed].into_iter().flatten().any(|id| !state.sessions.may_use(id, owner.principal)) {
         return unknown_session();
@@ -267,7 +267,7 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     }
 }
 
-/// A server that ends starts nothing new: only answers, notifications and questions about tasks go on.
+/// A server that is stopping starts nothing new: only answers, notifications and requests about tasks are served.
 fn refused_while_draining(body: &[u8]) -> Option<Response> {
     let head = serde_json::from_slice::<Head>(body).ok();
     let method = head.as_ref().and_then(|head| head.method.as_deref());
@@ -281,10 +281,10 @@ fn refused_while_draining(body: &[u8]) -> Option<Response> {
     Some(response)
 }
 
-/// The method of a request whose answer goes on until the client leaves.
+/// The method of a request whose response stays open until the client disconnects.
 const LISTEN: &str = "subscriptions/listen";
 
-/// What a small message asks for.
+/// Returns the method of a small message that may be a `subscriptions/listen` request.
 fn method_of(body: &[u8]) -> Option<String> {
     const SMALL: usize = 4096;
     let is_candidate = body.len() <= SMALL && lines::contains(body, LISTEN.as_bytes());
@@ -297,14 +297,14 @@ impl<H: ServerHandler> Endpoint<H> {
         let is_json = is_json(&parts.headers);
         let response = self.pass_on(parts.clone(), body.clone()).await;
         match response.status() {
-            // The library says "accepted", which some clients take for a failure; the session has ended by now.
+            // The library answers "accepted", which some clients treat as a failure; the session has ended by now.
             StatusCode::ACCEPTED if method == Method::DELETE => StatusCode::NO_CONTENT.into_response(),
-            // A request whose id is wrong is read as a notification, and nobody would answer it.
+            // A request with an invalid id is parsed as a notification, and would get no answer.
             StatusCode::ACCEPTED if lines::has_unusable_id(&body) => {
                 failure(StatusCode::BAD_REQUEST, None, INVALID_REQUEST, lines::FORM)
             }
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => match lines::read(&body) {
-                // Text that is not quite JSON is understood as it is on standard input.
+                // Almost valid JSON is repaired, as on standard input.
                 Ok(_) => self.pass_on(parts, repaired_json(&body).into_owned().into()).await,
                 Err(refusal) => failure(StatusCode::BAD_REQUEST, refusal.id, refusal.code, &refusal.message),
             },
@@ -348,7 +348,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.starts_with("application/json"))
 }
 
-/// A failure of the library, which says some in plain text, as a JSON-RPC error.
+/// Converts an error of the library, which may be plain text, to a JSON-RPC error.
 async fn explained(response: Response, request: &[u8]) -> Response {
     if is_json(response.headers()) {
         return response;
@@ -373,7 +373,7 @@ fn unknown_session() -> Response {
     failure(StatusCode::NOT_FOUND, None, UNKNOWN_SESSION, message)
 }
 
-/// Only the server that made an answer keeps it for clients that missed it. Whoever asks again may reach that one.
+/// Only the server that produced an answer keeps it for clients that missed it. A retry may reach that server.
 fn not_kept_here() -> Response {
     let message = "this server does not keep the events after this Last-Event-ID; another one may\n\
                    hint: ask again, or send the request again (with an idempotency key it is the same run)";

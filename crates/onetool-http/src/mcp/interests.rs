@@ -1,6 +1,6 @@
-//! What the client of a session asked to hear of: a log level, and resources that it watches. Kept beside the session, so that
-//! both hold when the session comes back: after a restart, at another server, or after it was idle for long. Where several
-//! servers have the session at one time, what the client asks of one of them holds at the others too, within a second or two.
+//! The subscriptions of a session's client: a log level, and watched resources. Stored with the session, so that they
+//! apply when it is restored: after a restart, at another server, or after a long idle time. Where several servers
+//! serve the session at the same time, a subscription at one of them applies at the others within a second or two.
 
 #![expect(deprecated, reason = "clients of today still ask for logging and subscribe to resources")]
 
@@ -21,12 +21,12 @@ use super::http::SESSION_HEADER;
 use super::{Handler, upstream};
 use crate::{Identity, Principal, Scope};
 
-/// Names of resources that are longer are not kept.
+/// Maximum length of a resource's URI; longer ones are not stored.
 const MAX_URI: usize = 2000;
-/// How often a change is tried that others make at the same time.
+/// Maximum number of attempts to write when others write at the same time.
 const TRIES: usize = 5;
 
-/// What a client asked to hear of.
+/// What a client subscribed to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Interests {
@@ -36,7 +36,7 @@ pub(super) struct Interests {
     pub(super) resources: Vec<String>,
 }
 
-/// One thing that it asked for.
+/// One change to a client's subscriptions.
 pub(super) enum Interest {
     Level(LoggingLevel),
     Watch(String),
@@ -62,7 +62,7 @@ struct KeptInterests {
 }
 
 impl Archive {
-    /// What the client of a session asked to hear of.
+    /// Returns the stored subscriptions of a session's client.
     async fn interests(&self, id: &str, principal: Principal) -> Option<Interests> {
         let key = Document::Interests.key(id, principal).ok()?;
         let documents = self.state().documents();
@@ -70,7 +70,7 @@ impl Archive {
         serde_json::from_slice::<KeptInterests>(&found.content).ok().map(|kept| kept.interests)
     }
 
-    /// Keeps one more thing.
+    /// Stores one change.
     async fn keep_interest(&self, id: &str, principal: Principal, interest: Interest) {
         let Ok(key) = Document::Interests.key(id, principal) else { return };
         let documents = self.state().documents();
@@ -89,7 +89,7 @@ impl Archive {
                 let content = serde_json::to_vec(&kept).map_err(|error| StateError::Invalid(error.to_string()))?;
                 let expect = found.map_or(Expect::Absent, |found| Expect::Revision(found.revision));
                 match wait(documents.put(Collection::SESSIONS, &key, &content, &expect.into())) {
-                    // Another server was faster.
+                    // Another server wrote first.
                     Err(StateError::Conflict(_)) => {}
                     other => return other.map(drop),
                 }
@@ -99,7 +99,7 @@ impl Archive {
         .await;
     }
 
-    /// Forgets them: the session has ended.
+    /// Removes the subscriptions of a session that has ended.
     pub(super) async fn forget_interests(&self, id: &str, principal: Principal) {
         let Ok(key) = Document::Interests.key(id, principal) else { return };
         let documents = self.state().documents();
@@ -111,14 +111,14 @@ impl Archive {
     }
 }
 
-/// Whose request it is. On standard input it is the user of this process.
+/// Returns who makes a request. On standard input it is the user of this process.
 fn identity(extensions: &Extensions) -> std::sync::Arc<Identity> {
     let parts = extensions.get::<axum::http::request::Parts>();
     parts.map_or_else(|| std::sync::Arc::new(Identity::anyone()), |parts| Identity::of(&parts.extensions))
 }
 
 impl Handler {
-    /// Keeps what a client asks for in a session.
+    /// Stores a subscription that a client makes in a session.
     pub(super) async fn keep_interest(&self, extensions: &Extensions, interest: Interest) {
         let parts = extensions.get::<axum::http::request::Parts>();
         let session = parts.and_then(|parts| parts.headers.get(SESSION_HEADER)?.to_str().ok());
@@ -127,14 +127,14 @@ impl Handler {
         }
     }
 
-    /// What a client asked for holds again in a session that comes back.
+    /// Restores a client's subscriptions in a session that is brought back.
     pub(super) async fn recall_interests(&self, context: &NotificationContext<RoleServer>) {
         let Some(marker) = context.extensions.get::<SessionRestoreMarker>() else { return };
         let identity = identity(&context.extensions);
         self.take_over_interests(&marker.id, &identity, &context.peer).await;
     }
 
-    /// Follows what the client asks for in this session at other servers, where there are some.
+    /// Follows the client's subscriptions in this session at other servers, if there are any.
     pub(super) fn follow_interests(&self, context: &NotificationContext<RoleServer>) -> Option<Follow> {
         self.shared.archive.as_ref()?.node()?;
         let parts = context.extensions.get::<axum::http::request::Parts>();
@@ -144,7 +144,7 @@ impl Handler {
         };
         let (identity, peer) = (identity(&context.extensions), context.peer.clone());
         let key = Document::Interests.key(&id, identity.principal).ok()?;
-        // Whoever follows belongs to what the session hears, and must not keep it.
+        // The follower is part of the session's subscriptions, so it must not keep them alive.
         let listening = std::sync::Arc::downgrade(&self.listening);
         let detached = self.with_listening(std::sync::Arc::default());
         let refresh = move || {
@@ -160,14 +160,14 @@ impl Handler {
         Some(Follow { key, refresh: Box::new(refresh) })
     }
 
-    /// What is written down of a session holds in it.
+    /// Applies the stored subscriptions of a session.
     async fn take_over_interests(&self, id: &str, identity: &Identity, peer: &Peer<RoleServer>) {
         let Some(archive) = &self.shared.archive else { return };
         let of_servers: Vec<String> = {
-            // What the client asks for next comes after this.
+            // Later requests of the client must be applied after this.
             let _turn = self.interests.lock().await;
             let Some(interests) = archive.interests(id, identity.principal).await else { return };
-            // The log tells what everybody does.
+            // The log shows the activity of all users.
             if let Some(level) = interests.level.filter(|_| identity.may(Scope::Admin)) {
                 self.log.set_level(&*self.service, peer.clone(), level);
             }

@@ -1,7 +1,7 @@
 //! Runs with an idempotency key: a client that lost its connection sends the same request again, and gets the same run.
 //!
-//! Such a run is a background run whose id follows from the key. The first request starts it, every other one joins it:
-//! they hear its progress, are asked its questions and get its reply, also after it has ended.
+//! Such a run is a background run whose id is derived from the key. The first request starts it, later ones join it:
+//! they receive its progress, its questions and its reply, also after it has ended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::rounds::{Binding, LiveHandle, ParkedRun};
 use super::runs::{Hearing, owner, principal, requester, result_of};
 use crate::background::{LiveRun, LiveStep, RunClient, StartError, StartRun, Started, key};
 
-/// The key in a request's `_meta`.
+/// Name of the key in a request's `_meta`.
 const META_KEY: &str = "onetool/idempotencyKey";
 
-/// The idempotency key of a request: in its `_meta`, or in its head.
+/// Returns the idempotency key of a request: from its `_meta`, or from a header.
 pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Option<String>, ErrorData> {
     let invalid = |reason: String| ErrorData::invalid_params(reason, None);
     if let Some(given) = context.meta.get(META_KEY) {
@@ -41,7 +41,7 @@ pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Op
     key::checked(given).map(Some).map_err(invalid)
 }
 
-/// The client of a request, as tools of its background run see it.
+/// Returns the client of a request, as tools of its background run see it.
 pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
     RunClient {
         trace: crate::trace::of_message(context),
@@ -53,7 +53,7 @@ pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
     }
 }
 
-/// The result of a call whose run was not started.
+/// The result of a call whose run did not start.
 pub(super) fn not_started(error: StartError) -> CallToolResult {
     match error {
         StartError::Refused(refusal) => result_of(refusal.reply),
@@ -61,13 +61,13 @@ pub(super) fn not_started(error: StartError) -> CallToolResult {
     }
 }
 
-/// A failure as the result of a call.
+/// Converts an error to the result of a call.
 pub(super) fn failed(error: &RunStoreError) -> CallToolResult {
     result_of(RunReply { text: format!("RuntimeError: {error}"), parts: Vec::new(), is_error: true })
 }
 
 impl Handler {
-    /// A run with a key, for a client that can be asked while it waits.
+    /// Runs a command with a key, for a client that can be asked while it waits.
     pub(super) async fn run_keyed(
         &self,
         command: &str,
@@ -85,7 +85,7 @@ impl Handler {
                 });
                 let reply = tokio::select! {
                     reply = converse(&run, &context.peer, None) => reply,
-                    // A client that says so means the run.
+                    // An explicit cancellation applies to the run.
                     () = context.ct.cancelled() => {
                         let _ = self.shared.background.cancel(&run.owner, &run.id).await;
                         run.reply().await
@@ -101,7 +101,7 @@ impl Handler {
         }
     }
 
-    /// A run with a key, for a client that is told what is needed, and calls again.
+    /// Runs a command with a key, for a client that is told which input is needed, and calls again.
     pub(super) async fn run_keyed_in_rounds(
         &self,
         binding: Binding<'_>,
@@ -142,7 +142,7 @@ impl Handler {
         })
     }
 
-    /// The reply of a run that another process executes, or that has ended.
+    /// Returns the reply of a run that another process executes, or that has ended.
     async fn reply_of(&self, owner: &Owner, id: &RunId) -> CallToolResult {
         match self.shared.background.reply_at_end(owner, id).await {
             Ok(reply) => result_of(reply),
@@ -200,7 +200,7 @@ impl Handler {
                 },
                 () = &mut slow, if becomes_task => match background.record(run, RunOrigin::Task).await {
                     Ok(record) => return FollowStep::Task(Box::new(record)),
-                    // There is no room for a task: the request waits, as it would without tasks.
+                    // A task cannot be recorded: the request waits, as it would without tasks.
                     Err(error) => {
                         tracing::debug!(%error, "a run does not become a task");
                         becomes_task = false;
@@ -211,7 +211,7 @@ impl Handler {
                         run.cancel.cancel();
                         return FollowStep::Finished(run.reply().await);
                     }
-                    // With a key or a record, a connection that ends does not mean the run.
+                    // With a key or a record, a closed connection does not cancel the run.
                     let text = "the client is gone; the run goes on".to_owned();
                     return FollowStep::Finished(Arc::new(RunReply { text, parts: Vec::new(), is_error: true }));
                 }
@@ -231,7 +231,7 @@ enum FollowStep {
     NeedsInput(rmcp::model::InputRequests),
 }
 
-/// Waits for a run's reply and asks the client what the run wants to know. `related` goes into the requests' `_meta`.
+/// Waits for a run's reply and asks the client the run's questions. `related` is added to the requests' `_meta`.
 pub(super) async fn converse(run: &LiveRun, peer: &Peer<RoleServer>, related: Option<&JsonObject>) -> Arc<RunReply> {
     let mut asked = BTreeSet::new();
     let mut asking = FuturesUnordered::new();

@@ -1,8 +1,8 @@
 //! Messages as lines on standard input and output.
 //!
-//! Every request gets an answer, also one that is not a valid message: text that is not quite UTF-8 or has half a surrogate
-//! pair is repaired; what cannot be read is answered with the protocol's own error, under its id where it has one. So is a
-//! request with the id of another that is under way, which the library would forget.
+//! Every request gets an answer, also an invalid message: text with invalid UTF-8 or a lone surrogate is repaired;
+//! unreadable text is answered with the protocol's own error, under its id if it has one. The same applies to a request
+//! that reuses the id of one in progress, which the library would drop.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use tokio::sync::Mutex;
 use super::streams::{Input, Output, input, output};
 use super::tasks_2025;
 
-/// A message's length at most.
+/// Maximum length of a message.
 const MAX_LINE: usize = 64 << 20;
 
 /// Standard input and output.
 pub struct Lines {
     reader: BufReader<Input>,
     line: Vec<u8>,
-    /// The rest of a line that was too long.
+    /// Whether the rest of a line that was too long is being skipped.
     discarding: bool,
     writer: Arc<Mutex<Output>>,
-    /// Requests that have no answer yet.
+    /// Requests without an answer yet.
     open: Arc<parking_lot::Mutex<HashSet<RequestId>>>,
 }
 
@@ -50,7 +50,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line, or `None` at the end. What was read so far survives a cancelled wait.
+    /// Returns the next whole line, or `None` at the end. Cancel safe: partially read input is kept.
     async fn next_line(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
         loop {
             let buffer = self.reader.fill_buf().await.ok()?;
@@ -76,12 +76,12 @@ impl Lines {
         }
     }
 
-    /// The id of a request if another has it; keeps account of ids.
+    /// Tracks the ids of open requests; returns a request's id if it is already in use.
     fn taken<'m>(&self, message: &'m RxJsonRpcMessage<RoleServer>) -> Option<&'m RequestId> {
         match message {
             JsonRpcMessage::Request(request) => (!self.open.lock().insert(request.id.clone())).then_some(&request.id),
             JsonRpcMessage::Notification(notification) => {
-                // Nobody waits for the answer any more.
+                // A cancelled request gets no answer.
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
@@ -127,7 +127,7 @@ impl Transport<RoleServer> for Lines {
         }
         let item = tasks_2025::offered(item);
         let mut writing = Box::pin(async move { write_line(&writer, serde_json::to_vec(&item)?).await });
-        // A pipe has room nearly always: written here, a reply does not wait for a task of its own.
+        // A pipe nearly always has room: written directly, a reply needs no task of its own.
         match (&mut writing).now_or_never() {
             Some(written) => Either::Left(std::future::ready(written)),
             None => Either::Right(writing),
@@ -178,32 +178,32 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// What tells a request from a notification. The rest is skipped, however deep it is.
+/// The fields that distinguish a request from a notification. The rest is skipped, however deep it is.
 #[derive(Deserialize)]
 pub(super) struct Head {
     pub(super) id: Option<Json>,
     pub(super) method: Option<String>,
 }
 
-/// A message that has an id, if only `null`.
+/// A message that has an id, possibly `null`.
 #[derive(Deserialize)]
 struct Identified {
     id: Json,
 }
 
-/// Whether a message contains some text. Asked of every message: most places are passed over by their first byte.
+/// Whether a message contains some text. Runs for every message: most positions are ruled out by their first byte.
 pub(super) fn contains(message: &[u8], text: &[u8]) -> bool {
     let Some(first) = text.first() else { return true };
     message.iter().enumerate().any(|(at, byte)| byte == first && message[at..].starts_with(text))
 }
 
-/// Whether a message has an id although it is not read as a request.
+/// Whether a message has an id although it is not parsed as a request.
 pub(super) fn has_unusable_id(message: &[u8]) -> bool {
     let head = serde_json::from_slice::<Head>(message);
     head.is_ok_and(|head| head.method.is_some()) && serde_json::from_slice::<Identified>(message).is_ok()
 }
 
-/// A call of a tool, which is nearly all that comes: read straight, it takes a fraction of the time of any message.
+/// A tool call, by far the most frequent message: parsing it directly takes a fraction of the time.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolCall {
@@ -252,7 +252,7 @@ pub(super) fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal>
     }
     let head = serde_json::from_str::<Head>(&text).ok();
     let code = if head.is_some() || first.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
-    // `"id": null` is a request that went wrong, not a notification.
+    // `"id": null` is an invalid request, not a notification.
     let is_notification =
         head.as_ref().is_some_and(|head| head.method.is_some()) && serde_json::from_str::<Identified>(&text).is_err();
     let message = if text.trim_start().starts_with('[') && first.is_data() {
@@ -265,7 +265,7 @@ pub(super) fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal>
     Err(Refusal { id: head.and_then(|head| head.id), is_notification, code, message })
 }
 
-/// A request that is not quite right can be read as a notification, and nobody would answer it.
+/// Rejects an invalid request that was parsed as a notification, which would get no answer.
 fn checked(message: RxJsonRpcMessage<RoleServer>, line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
     let JsonRpcMessage::Notification(_) = &message else { return Ok(message) };
     match serde_json::from_slice::<Identified>(line) {

@@ -1,4 +1,4 @@
-//! `logging/setLevel`: the client hears what we log, from the level that it asked for.
+//! `logging/setLevel`: sends our log to the client, from the requested level up.
 
 #![expect(deprecated, reason = "clients of today still ask for logging")]
 
@@ -15,10 +15,10 @@ use tracing::level_filters::LevelFilter;
 
 use crate::Service;
 
-/// How long a reply waits for the last messages.
+/// How long a reply waits for the last log messages.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
 
-/// What one client hears. Nothing until it asks; nothing once it is gone.
+/// The log messages sent to one client. None until it asks, and none once it has disconnected.
 #[derive(Default)]
 pub struct ClientLog {
     sending: Mutex<Option<Sending>>,
@@ -26,12 +26,12 @@ pub struct ClientLog {
 
 struct Sending {
     task: JoinHandle<()>,
-    /// No more messages after those that are there.
+    /// Cancelled to stop after the messages logged so far.
     last: CancellationToken,
 }
 
 impl ClientLog {
-    /// The client hears everything from this level up, and nothing else, from now on.
+    /// From now on, sends messages of this level or more severe, and no others.
     pub fn set_level(&self, service: &dyn Service, peer: Peer<RoleServer>, level: LoggingLevel) {
         let level = threshold(level);
         let mut messages = service.log_messages(level);
@@ -63,7 +63,7 @@ impl ClientLog {
         }
     }
 
-    /// Sends what was logged so far, and then nothing more: nothing may follow the reply.
+    /// Sends the messages logged so far and stops: nothing may follow the reply.
     pub async fn finish(self) {
         let Some(sending) = self.sending.lock().take() else { return };
         sending.last.cancel();
@@ -88,7 +88,7 @@ fn threshold(level: LoggingLevel) -> LevelFilter {
         LoggingLevel::Info => LevelFilter::INFO,
         LoggingLevel::Notice | LoggingLevel::Warning => LevelFilter::WARN,
         LoggingLevel::Error => LevelFilter::ERROR,
-        // We log nothing that is worse than an error.
+        // We log nothing more severe than an error.
         LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => LevelFilter::OFF,
     }
 }

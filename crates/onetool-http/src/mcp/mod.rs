@@ -48,13 +48,13 @@ use rounds::WaitingRuns;
 use crate::Service;
 use crate::background::Background;
 
-/// What all sessions of a server share.
+/// State that all sessions of a server share.
 struct Shared {
     waiting: WaitingRuns,
     changes: Arc<Changes>,
     background: Arc<Background>,
     calls: Calls,
-    /// Where sessions are kept, where there are some.
+    /// Where sessions are kept, if there are any.
     archive: Option<Arc<Archive>>,
 }
 

@@ -1,7 +1,7 @@
-//! Prompts and resources of upstream servers, which may want to know something before they answer.
+//! Prompts and resources of upstream servers, which may need input before they answer.
 //!
-//! A client of an older revision is asked while it waits. One of 2026-07-28 is told what is needed, and calls again, as it
-//! does for runs ([`super::rounds`]).
+//! A client of an older revision is asked while it waits. One of 2026-07-28 is told what is needed, and calls again, as
+//! for runs ([`super::rounds`]).
 
 use std::collections::BTreeMap;
 
@@ -17,38 +17,38 @@ use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
 use super::runs::{invalid_state, is_stateless, principal};
 use super::{Handler, upstream};
 
-/// What is asked of an upstream server.
+/// A request to an upstream server.
 #[derive(Clone)]
 pub(super) enum Wanted {
     Prompt { name: String, arguments: JsonObject },
     Resource { uri: String },
 }
 
-/// What it answered.
+/// The answer to it.
 pub(super) enum Fetched {
     Prompt(GetPromptResult),
     Resource(ReadResourceResult),
     InputRequired(InputRequiredResult),
 }
 
-/// The answers of a client that calls again, and the state that says which call it was.
+/// Returns the answers of a client that calls again, with the state that identifies the call.
 pub(super) fn retry_of(state: Option<String>, answers: Option<InputResponses>) -> Option<(String, InputResponses)> {
     state.map(|state| (state, answers.unwrap_or_default()))
 }
 
 impl Wanted {
-    /// The prompt `server/prompt`; `None` for prompts of our own.
+    /// Returns the prompt `server/prompt`; `None` for our own prompts.
     pub(super) fn prompt(request: &GetPromptRequestParams) -> Option<Self> {
         let arguments = request.arguments.clone().unwrap_or_default();
         upstream::is_prompt(&request.name).then(|| Self::Prompt { name: request.name.clone(), arguments })
     }
 
-    /// The resource `ot://server/{server}/{uri}`; `None` for resources of our own.
+    /// Returns the resource `ot://server/{server}/{uri}`; `None` for our own resources.
     pub(super) fn resource(request: &ReadResourceRequestParams) -> Option<Self> {
         upstream::is_ours(&request.uri).then(|| Self::Resource { uri: request.uri.clone() })
     }
 
-    /// What a state is bound to: the same request again, in whatever order its arguments come.
+    /// The request that a state is bound to, independent of the order of its arguments.
     fn bound(&self) -> String {
         match self {
             Self::Prompt { name, arguments } => {
@@ -103,7 +103,7 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> ActiveRun<Result<ServerResult, ErrorData>> {
         let (tools, mut ctx) = (self.tools(context), self.asking(context));
-        // The user may take as long as for a question of a run.
+        // The user may take as long as for a run's question.
         ctx.deadline = ctx.deadline.map(|deadline| deadline + self.service.served().server.mcp.input_timeout);
         let capabilities = context.client_capabilities().unwrap_or_default();
         ActiveRun::new(capabilities, failed_inside, move |client, _, cancel| {

@@ -1,8 +1,8 @@
-//! `tools/call` of revision 2026-07-28 as nearly every client sends it: one request, one answer, nothing in between.
+//! The fast path for `tools/call` of revision 2026-07-28 as nearly every client sends it: one request, one answer.
 //!
-//! The library serves each request with a service, a transport and several tasks of its own, which takes longer than a small
-//! run. A call that is ordinary in every respect goes to the same handler without them. Everything else takes the library's
-//! way: other methods, headers that do not fit, clients that want progress or log messages. It also words all refusals.
+//! The library serves each request with a service, a transport and several tasks of its own, which takes longer than a
+//! small run. An ordinary call goes to the same handler without them. The library handles everything else: other
+//! methods, mismatched headers, clients that want progress or log messages. It also words all refusals.
 
 use axum::body::Bytes;
 use axum::http::request::Parts;
@@ -23,28 +23,28 @@ use super::sse::Messages;
 const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
-/// Arguments that are repeated in the head, which must be compared.
+/// Prefix of headers that repeat arguments, which must be compared.
 const ARGUMENT_HEADERS: &str = "mcp-param-";
-/// A client that says one of these wants to hear something before the answer.
+/// A client that sets one of these expects messages before the answer.
 const STREAMED: [&str; 2] = ["progressToken", "io.modelcontextprotocol/logLevel"];
 
-/// Answers them.
+/// Answers plain calls.
 pub(super) struct PlainCalls {
     handler: Handler,
-    /// The peer of a client that is told nothing and asked nothing.
+    /// The peer of a client that gets no notifications and no questions.
     nobody: Peer<RoleServer>,
     _serving: RunningService<RoleServer, Handler>,
     _open: mpsc::Sender<rmcp::service::RxJsonRpcMessage<RoleServer>>,
 }
 
-/// A call that was understood.
+/// A parsed plain call.
 pub(super) struct PlainCall {
     id: RequestId,
     request: ClientRequest,
 }
 
 impl PlainCall {
-    /// The call in a request, if nothing about it is unusual.
+    /// Returns the call in a request, if nothing about it is unusual.
     pub(super) fn of(parts: &Parts, body: &[u8]) -> Option<Self> {
         let headers = &parts.headers;
         let is_ordinary = parts.method == Method::POST
@@ -78,7 +78,7 @@ impl PlainCalls {
         Self { handler, nobody: serving.peer().clone(), _serving: serving, _open: open }
     }
 
-    /// Makes the call. A client that leaves cancels it.
+    /// Makes the call. A client that disconnects cancels it.
     pub(super) async fn answer(&self, call: PlainCall, parts: Parts) -> Response {
         let PlainCall { id, mut request } = call;
         let mut context = RequestContext::new(id.clone(), self.nobody.clone());
@@ -106,7 +106,7 @@ impl PlainCalls {
     }
 }
 
-/// As the revision wants it.
+/// Returns the HTTP status that the revision requires for an error.
 fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
@@ -117,7 +117,7 @@ fn status_of(code: ErrorCode) -> StatusCode {
     }
 }
 
-/// The value of a header that is given once.
+/// Returns the value of a header that is given exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;

@@ -1,11 +1,12 @@
-//! What a call may ask for in its `_meta`.
+//! Preferences that a call states in its `_meta`.
 //!
-//! `anthropic/maxResultSizeChars` (the key that tells clients our own limit) is the most that the client takes: a larger
-//! result is stored, and the reply is its summary. `onetool/structuredContent` asks for the value as `structuredContent`
-//! *instead of* text, so that nobody pays for it twice.
+//! `anthropic/maxResultSizeChars` (the key that tells clients our own limit) is the most that the client accepts: a
+//! larger result is stored, and the reply is its summary. `onetool/structuredContent` asks for the value as
+//! `structuredContent` *instead of* text, so that it is not sent twice.
 //!
-//! A run that only its request knows of is told the limit. The reply of one that is kept, a task or a run with a key, is kept
-//! as it is: every request for it is answered as that request asks ([`Delivery`]), a task's as the call that made it asked.
+//! A run that belongs to a single request gets the limit directly. A stored reply, of a task or a run with a key, is
+//! stored unchanged: each request for it is answered by its own preferences ([`Delivery`]), a task by those of the call
+//! that created it.
 
 use onetool_run::RunOptions;
 use onetool_run::present::{self, Format};
@@ -19,15 +20,15 @@ use serde_json::{Value as Json, json};
 
 use super::Handler;
 
-/// Tells clients that cut results by themselves how long ours may be, and us how long theirs may be.
+/// Tells clients that truncate results how long ours may be, and us how long theirs may be.
 pub(super) const MAX_RESULT_KEY: &str = "anthropic/maxResultSizeChars";
 const STRUCTURED_KEY: &str = "onetool/structuredContent";
-/// Where a run's record has them, in what it says of its client.
+/// Key of the preferences in the client part of a run's record.
 const RECORD_KEY: &str = "reply";
-/// What a stored result is called in summaries.
+/// Name of a stored result in summaries.
 const STORED_AS: &str = "run";
 
-/// Read from a request, or from what is kept of one.
+/// Read from a request, or from the record of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ReplyPreferences {
@@ -46,13 +47,13 @@ impl ReplyPreferences {
         }
     }
 
-    /// What the call asked for that made a task.
+    /// Returns the preferences of the call that created a task.
     pub(super) fn of_task(record: &RunRecord) -> Self {
         let kept = record.client.get(RECORD_KEY).cloned();
         kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
     }
 
-    /// Keeps them with what a record says of its client.
+    /// Stores them in the client part of a record.
     pub(crate) fn keep(self, client: &mut Json) {
         if self != Self::default()
             && let Json::Object(client) = client
@@ -62,7 +63,7 @@ impl ReplyPreferences {
         }
     }
 
-    /// These, and where they ask for nothing, those.
+    /// Fills unset preferences from `others`.
     pub(super) fn or(self, others: Self) -> Self {
         Self {
             max_chars: self.max_chars.or(others.max_chars),
@@ -70,7 +71,7 @@ impl ReplyPreferences {
         }
     }
 
-    /// What is left once a run has kept to the limit.
+    /// Returns the preferences that remain once a run has applied the limit.
     pub(super) fn without_limit(self) -> Self {
         Self { max_chars: None, ..self }
     }
@@ -81,7 +82,7 @@ impl ReplyPreferences {
     }
 }
 
-/// Gives results the form that was asked for.
+/// Applies the requested form to results.
 pub(super) struct Delivery {
     is_structured: bool,
     limit: Option<Limit>,
@@ -110,7 +111,7 @@ impl Delivery {
         }
     }
 
-    /// Errors stay as they are.
+    /// Errors are not changed.
     pub(super) async fn result(self, mut result: CallToolResult) -> CallToolResult {
         if result.is_error == Some(true) {
             return result;
@@ -128,7 +129,7 @@ impl Delivery {
 }
 
 impl Limit {
-    /// Stores a text; what is shown instead of it.
+    /// Stores a text; returns its summary.
     async fn summary(self, text: String) -> String {
         let Self { chars, store, preview_lines } = self;
         let stored = crate::task::blocking(move || {
@@ -140,7 +141,7 @@ impl Limit {
             };
             match stored {
                 Ok(stored) => present::format(&stored.summary(None), Format::default()),
-                // A disk that is full must not cost the model its result altogether.
+                // A full disk must not cost the model its entire result.
                 Err(error) => {
                     let shown: String = text.chars().take(chars).collect();
                     let size = text.len();
@@ -152,7 +153,7 @@ impl Limit {
     }
 }
 
-/// Whether a result was stored already, and this is what is shown instead of it.
+/// Whether this is already the summary of a stored result.
 fn is_summary(text: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -168,7 +169,7 @@ fn is_summary(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<Shown>(text).is_ok()
 }
 
-/// A value as structured content. Text that is not JSON stays as it is.
+/// Moves a value to the structured content. Text that is not JSON stays as it is.
 fn structured(mut result: CallToolResult) -> CallToolResult {
     let value = result.content.first().and_then(|block| block.as_text()).and_then(|text| value_of(&text.text));
     if let Some(value) = value {
@@ -178,12 +179,12 @@ fn structured(mut result: CallToolResult) -> CallToolResult {
     result
 }
 
-/// What MCP takes is an object; any other value is its `result`.
+/// Returns an object, as MCP requires; any other value is wrapped as `result`.
 fn value_of(text: &str) -> Option<Json> {
     match serde_json::from_str(text) {
         Ok(Json::Object(object)) => Some(Json::Object(object)),
         Ok(value) => Some(json!({"result": value})),
-        // The words that Python has for what JSON calls otherwise.
+        // Python's spelling of values that JSON spells differently.
         Err(_) => match text {
             "None" => Some(json!({"result": null})),
             "True" => Some(json!({"result": true})),

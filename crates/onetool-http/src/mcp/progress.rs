@@ -1,4 +1,4 @@
-//! Progress to the client: what tools report, and a sign of life for runs that take long.
+//! Progress for the client: reports of tools, and a heartbeat for long runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A run says that it lives this often.
+/// Interval between signs of life of a run.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Reports that wait to be sent; more are dropped.
+/// Maximum number of queued reports; more are dropped.
 const QUEUE: usize = 64;
-/// Reports that are sent as fast as they come. Beyond, one goes out at a time, the newest.
+/// Number of reports sent without delay. Beyond it, only the newest is sent in each period.
 const BURST: u32 = 100;
-/// Between two reports beyond a burst, and how long it takes to earn one of the next.
+/// Interval between reports beyond a burst, and the time to regain one of the next burst.
 const PERIOD: Duration = Duration::from_millis(50);
-/// A message's length at most.
+/// Maximum length of a message.
 const MAX_MESSAGE: usize = 500;
 /// How long the reply waits for the last reports.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
-/// The protocol wants a number that grows, whatever the tools of one run count: at least by this.
+/// Minimum step: the protocol requires a growing number, whatever the tools of one run count.
 const STEP: f64 = 1e-3;
 
-/// Takes reports without waiting.
+/// Accepts reports without waiting.
 struct Queue(mpsc::Sender<Progress>);
 
 impl ProgressSink for Queue {
@@ -39,13 +39,13 @@ pub struct ClientProgress {
 }
 
 impl ClientProgress {
-    /// Starts sending. Ends when the returned sink and its clones are gone.
+    /// Starts sending. Ends when the returned sink and its clones are dropped.
     pub fn start(peer: Peer<RoleServer>, token: ProgressToken) -> (Self, Arc<dyn ProgressSink>) {
         let (sender, receiver) = mpsc::channel::<Progress>(QUEUE);
         (Self { sending: crate::task::spawn(send_all(peer, token, receiver)) }, Arc::new(Queue(sender)))
     }
 
-    /// Waits until all is sent: nothing may follow the reply.
+    /// Waits until everything is sent: nothing may follow the reply.
     pub async fn finish(self) {
         let abort = self.sending.abort_handle();
         if tokio::time::timeout(LAST_REPORTS, self.sending).await.is_err() {
@@ -83,16 +83,16 @@ async fn send_all(peer: Peer<RoleServer>, token: ProgressToken, mut receiver: mp
     }
 }
 
-/// How many reports may go out: a client is not to be flooded by a tool.
+/// Limits the rate of reports, so that a tool cannot flood a client.
 struct Pace {
-    /// What is left of the burst.
+    /// Remaining reports of the burst.
     left: u32,
-    /// Up to when it has grown.
+    /// The time up to which the burst has been replenished.
     since: Instant,
 }
 
 impl Pace {
-    /// When the next report may go out; `None` if at once.
+    /// Returns when the next report may be sent; `None` if at once.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         let earned = (now.saturating_duration_since(self.since).as_millis() / PERIOD.as_millis()) as u32;
         self.left = self.left.saturating_add(earned).min(BURST);
@@ -105,7 +105,7 @@ impl Pace {
         Some(self.since)
     }
 
-    /// The report when its turn has come, or the newest of those that came meanwhile.
+    /// Waits for the report's turn; returns it, or the newest that arrived meanwhile.
     async fn newest(&mut self, mut report: Progress, receiver: &mut mpsc::Receiver<Progress>) -> Progress {
         let Some(turn) = self.turn(Instant::now()) else { return report };
         loop {
@@ -126,13 +126,13 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace { left: BURST, since: start };
         assert!((0..BURST).all(|_| pace.turn(start).is_none()));
-        // Whoever waits for each turn sends twenty in a second.
+        // Sending at each turn yields twenty reports per second.
         let mut now = start;
         for _ in 0..20 {
             now = pace.turn(now).unwrap();
         }
         assert_eq!(now - start, Duration::from_secs(1));
-        // Quiet earns a new burst, and no more than one.
+        // A quiet time earns one new burst at most.
         now += Duration::from_mins(1);
         assert!((0..BURST).all(|_| pace.turn(now).is_none()));
         assert!(pace.turn(now).is_some());

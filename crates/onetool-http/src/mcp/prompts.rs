@@ -1,4 +1,4 @@
-//! Snippets as prompts, and completion of what a user types.
+//! Snippets as prompts, and completion of user input.
 
 use onetool_run::{Shared as Tools, Snippet, expand_snippet};
 use rmcp::ErrorData;
@@ -30,7 +30,7 @@ fn prompt(name: &str, snippet: &Snippet) -> Prompt {
     Prompt::new(name, description, (!arguments.is_empty()).then_some(arguments))
 }
 
-/// The snippet's code, as a message that asks to run it.
+/// Returns the snippet's code, as a message that asks to run it.
 pub(super) fn get(tools: &Tools, request: GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     let snippets = &tools.state.snippets;
     let Some(snippet) = snippets.get(&request.name) else {
@@ -84,7 +84,7 @@ pub(super) fn complete(tools: &Tools, request: &CompleteRequestParams) -> Result
         .map_err(|error| ErrorData::internal_error(error, None))
 }
 
-/// What prompts look like, to notice when they change.
+/// Describes all prompts, to detect changes.
 pub(super) fn fingerprint(tools: &Tools) -> String {
     let listed: Vec<JsonObject> =
         list(tools).iter().filter_map(|prompt| serde_json::to_value(prompt).ok()?.as_object().cloned()).collect();

@@ -1,4 +1,4 @@
-//! Resources: what tools there are, and each of them.
+//! Resources: the list of tools, and each tool.
 
 use onetool_run::Shared as Tools;
 use rmcp::ErrorData;

@@ -1,8 +1,8 @@
-//! Runs that need the user's input from a client that cannot be asked in between.
+//! Runs that need the user's input from a client that cannot be asked while it waits.
 //!
 //! Since revision 2026-07-28 a server does not send requests. A run that asks for something is answered with what it
-//! needs and a `requestState`; the client calls again with the answers and that state, and the run goes on where it
-//! stood. The state is sealed: it holds for one retry of the same command by the same principal, for a bounded time.
+//! needs and a `requestState`; the client calls again with the answers and that state, and the run resumes. The state
+//! is sealed: it is valid for one retry of the same command by the same principal, for a bounded time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use super::asked::{AskedClient, Questions};
 use crate::access::Principal;
 use crate::background::LiveRun;
 
-/// Runs that wait for input at one time; the one that waits longest makes room for another.
+/// Maximum number of runs that wait for input; the one that has waited longest makes room for another.
 const MAX_WAITING: usize = 256;
-/// Questions of one run that wait to be put into a reply.
+/// Maximum number of a run's questions that wait to be put into a reply.
 const MAX_QUESTIONS: usize = 16;
 
-/// A question of a run, and where its answer goes.
+/// A run's question, and the channel for its answer.
 struct Question {
     request: InputRequest,
     answer: oneshot::Sender<Json>,
 }
 
-/// Questions of such a run to its client.
+/// Sends the questions of such a run to its client.
 pub(super) struct RoundTrips {
     questions: mpsc::Sender<Question>,
 }
@@ -53,13 +53,13 @@ impl Questions for RoundTrips {
     }
 }
 
-/// Work that may ask its client, until it has its outcome: a run, or a request to an upstream server.
+/// Work that may ask its client questions: a run, or a request to an upstream server.
 pub(super) struct ActiveRun<T = RunReply> {
     work: BoxFuture<'static, T>,
     /// The outcome of work that panicked.
     failed: fn() -> T,
     questions: mpsc::Receiver<Question>,
-    /// Questions that the client was asked and has not answered.
+    /// Questions sent to the client and not answered yet.
     open: BTreeMap<String, (InputRequest, oneshot::Sender<Json>)>,
     asked: usize,
     cancel: CancellationToken,
@@ -67,14 +67,14 @@ pub(super) struct ActiveRun<T = RunReply> {
     pub(super) progress: Arc<RelayedProgress>,
 }
 
-/// What a run came to.
+/// The result of advancing a run.
 pub(super) enum Step<T = RunReply> {
     Finished(T),
     NeedsInput(InputRequests),
 }
 
 impl<T: Send + 'static> ActiveRun<T> {
-    /// Prepares a run; `start` gets the client to ask, where progress goes, and what cancels the run.
+    /// Prepares a run; `start` gets the client to ask, the progress sink, and the token that cancels the run.
     pub(super) fn new(
         capabilities: ClientCapabilities,
         failed: fn() -> T,
@@ -97,7 +97,7 @@ impl<T: Send + 'static> ActiveRun<T> {
         }
     }
 
-    /// Hands over the client's answers. Questions that it left out stay open.
+    /// Delivers the client's answers. Unanswered questions stay open.
     pub(super) fn answer(&mut self, answers: InputResponses) {
         for (key, answer) in answers {
             if let Some((_, waiting)) = self.open.remove(&key) {
@@ -106,7 +106,7 @@ impl<T: Send + 'static> ActiveRun<T> {
         }
     }
 
-    /// Goes on until the run is finished or needs input. A request that is cancelled cancels the run.
+    /// Continues until the run is finished or needs input. A cancelled request cancels the run.
     pub(super) async fn advance(&mut self, cancelled: &CancellationToken) -> Step<T> {
         if self.open.is_empty() {
             let question = tokio::select! {
@@ -131,7 +131,7 @@ impl<T: Send + 'static> ActiveRun<T> {
         self.open.insert(format!("input-{}", self.asked), (question.request, question.answer));
     }
 
-    /// The run goes on by itself while nobody waits for it: its limits hold, and its other calls end.
+    /// Lets the run continue on its own while nobody waits for it: its limits apply, and its other calls finish.
     fn detach(mut self) -> Self {
         let work = std::mem::replace(&mut self.work, Box::pin(std::future::pending()));
         let running = crate::task::spawn(work);
@@ -141,12 +141,12 @@ impl<T: Send + 'static> ActiveRun<T> {
     }
 }
 
-/// Progress of a run whose requests change.
+/// Progress of a run that is served by successive requests.
 #[derive(Default)]
 pub(super) struct RelayedProgress(Mutex<Option<Arc<dyn ProgressSink>>>);
 
 impl RelayedProgress {
-    /// From now on to `sink`.
+    /// Sends progress to `sink` from now on.
     pub(super) fn connect(&self, sink: Option<Arc<dyn ProgressSink>>) {
         *self.0.lock() = sink;
     }
@@ -160,7 +160,7 @@ impl ProgressSink for RelayedProgress {
     }
 }
 
-/// What a state is bound to besides its run.
+/// What a state is bound to, besides its run.
 #[derive(Clone, Copy)]
 pub(super) struct Binding<'a> {
     pub(super) principal: Principal,
@@ -185,15 +185,15 @@ struct Waiting {
 
 /// A run that waits.
 pub(super) enum ParkedRun {
-    /// One that only its own request knows of.
+    /// A run that belongs to a single request.
     Own(ActiveRun),
-    /// A prompt or a resource of an upstream server, which wants to know something first.
+    /// A request for a prompt or a resource of an upstream server that needs input first.
     Offer(ActiveRun<Result<ServerResult, ErrorData>>),
-    /// One that others may know of too.
+    /// A run that other requests may join.
     Live(LiveHandle),
 }
 
-/// A live run; where there is no record of it, it ends when nobody holds this any more.
+/// A live run; if it has no record, it is cancelled when this is dropped.
 pub(super) struct LiveHandle {
     pub(super) run: Arc<LiveRun>,
     pub(super) cancel_on_drop: Option<DropGuard>,
@@ -209,7 +209,7 @@ impl Default for WaitingRuns {
 }
 
 impl WaitingRuns {
-    /// Keeps a run until its client calls again; returns the state that leads to it.
+    /// Keeps a run until its client calls again; returns the state that identifies it.
     pub(super) fn park(&self, run: ParkedRun, binding: Binding<'_>, patience: Duration) -> String {
         let id = Uuid::new_v4();
         let run = match run {
@@ -230,7 +230,7 @@ impl WaitingRuns {
         URL_SAFE_NO_PAD.encode(state)
     }
 
-    /// The run that a state leads to, once.
+    /// Removes and returns the run that a state identifies.
     pub(super) fn take(&self, state: &str, binding: Binding<'_>) -> Result<ParkedRun, InvalidState> {
         let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| InvalidState)?;
         let (id, seal) = bytes.split_first_chunk::<16>().ok_or(InvalidState)?;
@@ -242,7 +242,7 @@ impl WaitingRuns {
         if waiting.until <= Instant::now() { Err(InvalidState) } else { Ok(waiting.run) }
     }
 
-    /// Whether a run waits here under this id.
+    /// Whether a run waits here with this id.
     pub(super) fn has(&self, id: Uuid) -> bool {
         self.runs.lock().contains_key(&id)
     }
@@ -251,7 +251,7 @@ impl WaitingRuns {
         self.runs.lock().is_empty()
     }
 
-    /// Forgets, and so cancels, runs whose clients did not come back.
+    /// Drops, and so cancels, runs whose clients did not return.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
         self.runs.lock().retain(|_, waiting| waiting.until > now);

@@ -1,4 +1,4 @@
-//! `tools/call`: a run, and what it came to as a result.
+//! `tools/call`: executes a run and converts its outcome to a result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
 use crate::{Identity, Principal, Scope, trace};
 
 impl Handler {
-    /// A run for a client that can be asked while it waits.
+    /// Executes a run for a client that can be asked while it waits.
     pub(super) async fn run(
         &self,
         command: &str,
@@ -53,7 +53,7 @@ impl Handler {
         reply
     }
 
-    /// A run for a client that is told what is needed, and calls again.
+    /// Executes a run for a client that is told which input is needed, and calls again.
     pub(super) async fn run_in_rounds(
         &self,
         command: &str,
@@ -119,13 +119,13 @@ impl Handler {
         })
     }
 
-    /// Whether the project's folder is this client's to trust: where tokens are needed, one with the scope `admin`.
+    /// Whether this client may trust the project's folder: where tokens are required, it needs the scope `admin`.
     fn may_trust(&self, context: &RequestContext<RoleServer>) -> bool {
         identity(context).may(Scope::Admin)
     }
 }
 
-/// What a client of the new revision hears while it waits: progress and log messages, both only if it asked.
+/// What a client of the new revision receives while it waits: progress and log messages, each only if requested.
 pub(super) struct Hearing {
     log: ClientLog,
     progress: Option<(ClientProgress, Arc<dyn ProgressSink>)>,
@@ -134,7 +134,7 @@ pub(super) struct Hearing {
 impl Hearing {
     pub(super) fn start(handler: &Handler, context: &RequestContext<RoleServer>) -> Self {
         let log = ClientLog::default();
-        // The log tells what everybody does.
+        // The log shows the activity of all users.
         if let Some(level) = context.meta.log_level().filter(|_| identity(context).may(Scope::Admin)) {
             log.set_level(&*handler.service, context.peer.clone(), level);
         }
@@ -146,7 +146,7 @@ impl Hearing {
         self.progress.as_ref().map(|(_, sink)| sink.clone())
     }
 
-    /// Sends what is left: nothing may follow the reply.
+    /// Sends the remaining messages: nothing may follow the reply.
     pub(super) async fn finish(self) {
         if let Some((progress, sink)) = self.progress {
             drop(sink);
@@ -156,7 +156,7 @@ impl Hearing {
     }
 }
 
-/// A panic inside ends this run, not the session.
+/// Ensures that a panic ends this run, not the session.
 async fn guarded(run: impl Future<Output = RunReply>) -> RunReply {
     AssertUnwindSafe(Box::pin(run)).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a run panicked");
@@ -182,24 +182,24 @@ pub(super) fn principal(context: &RequestContext<RoleServer>) -> Principal {
     parts.and_then(|parts| parts.extensions.get::<Principal>().copied()).unwrap_or(Principal::Anyone)
 }
 
-/// Who makes a request. On standard input it is the user of this process.
+/// Returns who makes a request. On standard input it is the user of this process.
 pub(super) fn identity(context: &RequestContext<RoleServer>) -> Arc<Identity> {
     let parts = context.extensions.get::<axum::http::request::Parts>();
     parts.map_or_else(|| Arc::new(Identity::anyone()), |parts| Identity::of(&parts.extensions))
 }
 
-/// The same, for policies and records.
+/// Returns who makes a request, for policies and records.
 pub(super) fn requester(context: &RequestContext<RoleServer>) -> Arc<Requester> {
     let is_http = context.extensions.get::<axum::http::request::Parts>().is_some();
     let client = context.client_info().map(|client| format!("{} {}", client.name, client.version));
     identity(context).requester(if is_http { Door::Mcp } else { Door::Stdio }, client)
 }
 
-/// Whose run it is. A client without a token is known by its session, where it has one.
+/// Returns the owner of a run. A client without a token is identified by its session, if it has one.
 pub(super) fn owner(context: &RequestContext<RoleServer>) -> Arc<str> {
     let Some(parts) = context.extensions.get::<axum::http::request::Parts>() else { return Arc::from("") };
     let header = parts.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
-    // The older transport names it in the query.
+    // The older transport passes it in the query.
     let query = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")));
     principal(context).owner(header.or(query))
 }

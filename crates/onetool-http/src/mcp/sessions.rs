@@ -1,8 +1,8 @@
-//! MCP sessions over HTTP: how many there are, whose they are, and when they end.
+//! MCP sessions over HTTP: their number, their owners and their end.
 //!
-//! A session that was idle for long, or that made room for another, ends; its client does not notice: what it said in
-//! `initialize` is remembered, and its next request brings the session back, also after a restart ([`super::archive`]).
-//! Only a client that deletes its session gets "not found" from then on.
+//! A session that was idle for long, or that made room for another, ends without its client noticing: what the client
+//! sent in `initialize` is remembered, and its next request restores the session, also after a restart
+//! ([`super::archive`]). Only a client that deletes its session gets "not found" from then on.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -30,20 +30,20 @@ use crate::PeerAddress;
 use crate::access::Principal;
 use crate::relay::{question_id, question_number};
 
-/// Ended sessions that are remembered.
+/// Maximum number of ended sessions that are remembered.
 const MAX_REMEMBERED: usize = 4096;
-/// Questions to clients that are remembered as open, and for how long at most.
+/// Maximum number and age of unanswered questions to clients that are remembered.
 const MAX_QUESTIONS: usize = 4096;
 const QUESTION_AGE: Duration = Duration::from_hours(1);
-/// How often it is looked whether a client has ended its session at another server.
+/// Poll interval for the end of a session at another server.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The library's name for "from the beginning" of a session's own stream, on which nothing was sent yet.
 const FROM_THE_START: &str = "0";
-/// What stands after a session's id in the names of events on its own stream.
+/// Follows a session's id in the ids of events on its own stream.
 const OWN_STREAM: &str = ":common/";
 
 tokio::task_local! {
-    /// Whose request is being served.
+    /// The owner of the request being served.
     pub(super) static OWNER: Owner;
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Whoever makes a request.
+    /// Returns the owner of a request.
     pub(super) fn of(extensions: &Extensions) -> Self {
         Self {
             principal: extensions.get::<Principal>().copied().unwrap_or(Principal::Anyone),
@@ -64,7 +64,7 @@ impl Owner {
     }
 }
 
-/// How many sessions there may be, and for how long.
+/// Limits for the number of sessions and their idle time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionLimits {
     pub(super) idle: Duration,
@@ -83,16 +83,16 @@ pub(super) struct Sessions {
 pub(super) struct Records {
     open: Mutex<HashMap<SessionId, Record>>,
     remembered: Mutex<HashMap<String, Remembered>>,
-    /// Where they are kept beyond this process.
+    /// Stores sessions beyond this process.
     archive: Option<Arc<Archive>>,
-    /// Questions that clients have not answered, where other servers may get the answers.
+    /// Questions that clients have not answered, where the answers may arrive at other servers.
     questions: Mutex<HashMap<String, Instant>>,
 }
 
 struct Record {
     owner: Owner,
     last_used: Instant,
-    /// Streams that the client has open.
+    /// Number of streams that the client has open.
     streams: usize,
 }
 
@@ -100,13 +100,13 @@ struct Remembered {
     state: SessionState,
     principal: Principal,
     last_used: Instant,
-    /// The id that its client knows, if that says everything.
+    /// The sealed id that its client knows, if the session fits into it.
     sealed: Option<HeaderValue>,
-    /// When it was last looked whether its client has ended it at another server.
+    /// When its end at another server was last checked.
     checked: Instant,
 }
 
-/// Every session has a stream open.
+/// No session can make room, because all have open streams.
 #[derive(Debug, thiserror::Error)]
 #[error("{count} sessions are in use; end one, or try again later")]
 pub(super) struct SessionsFull {
@@ -120,24 +120,24 @@ impl Sessions {
         archive: Option<Arc<Archive>>,
     ) -> Self {
         let mut inner = LocalSessionManager::default().with_event_store(events.clone());
-        // Sessions end by our rules: the library's timer would end runs that take longer than it.
+        // Sessions end by our rules: the library's timer would cut off long runs.
         inner.session_config.keep_alive = None;
         let (open, remembered, questions) = (Mutex::default(), Mutex::default(), Mutex::default());
         let records = Records { open, remembered, archive, questions };
         Self { inner, events, records: Arc::new(records), limits: Box::new(limits) }
     }
 
-    /// What is remembered of sessions that ended.
+    /// Returns the records of ended sessions.
     pub(super) fn remembered(&self) -> Arc<Records> {
         self.records.clone()
     }
 
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     pub(super) fn count(&self) -> usize {
         self.records.open.lock().len()
     }
 
-    /// Replaces an id that says everything about its session by the session's own. One that nobody here knows becomes known.
+    /// Replaces a sealed id with the session's own id. A session unknown here is restored from it.
     pub(super) async fn unseal(&self, headers: &mut HeaderMap, principal: Principal) {
         let Some(given) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned) else {
             return;
@@ -157,7 +157,7 @@ impl Sessions {
         }
     }
 
-    /// The opposite, for an answer that names its session.
+    /// Replaces a session's own id with its sealed id, for an answer that names its session.
     pub(super) fn seal(&self, headers: &mut HeaderMap) {
         let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else { return };
         let sealed = self.records.remembered.lock().get(id).and_then(|known| known.sealed.clone());
@@ -166,7 +166,7 @@ impl Sessions {
         }
     }
 
-    /// Whether another server may keep what a client missed: events of an answer that are not kept here.
+    /// Whether another server may hold the events that a client missed, because they are not kept here.
     pub(super) fn may_be_elsewhere(&self, last_event_id: &str) -> bool {
         self.records.node().is_some()
             && last_event_id != FROM_THE_START
@@ -174,19 +174,19 @@ impl Sessions {
             && !self.events.keeps(last_event_id)
     }
 
-    /// Whether questions with this server's mark are its own.
+    /// Whether questions with this mark were asked by this server.
     pub(super) fn is_node(&self, node: &str) -> bool {
         self.records.node().is_some_and(|own| own.starts_with(node))
     }
 
-    /// Whether a client of a session has been asked something.
+    /// Whether a client of any session has unanswered questions.
     pub(super) fn is_asking(&self) -> bool {
         let mut questions = self.records.questions.lock();
         questions.retain(|_, asked| asked.elapsed() < QUESTION_AGE);
         !questions.is_empty()
     }
 
-    /// Whether a request of `principal` may use this session. One that is unknown belongs to nobody.
+    /// Whether a request of `principal` may use this session. An unknown session has no owner.
     pub(super) fn may_use(&self, id: &str, principal: Principal) -> bool {
         let owner = self.records.open.lock().get(id).map(|record| record.owner.principal);
         let owner = owner.or_else(|| self.records.remembered.lock().get(id).map(|remembered| remembered.principal));
@@ -197,12 +197,12 @@ impl Sessions {
         self.records.open.lock().contains_key(id)
     }
 
-    /// Whether it is open, or would come back with its next request.
+    /// Whether the session is open, or would be restored by its next request.
     pub(super) fn is_known(&self, id: &str) -> bool {
         self.is_open(id) || self.records.remembered.lock().contains_key(id)
     }
 
-    /// Ends the sessions that have been idle for longest, until `owner` may open another.
+    /// Ends the sessions that have been idle longest, until `owner` may open another.
     pub(super) async fn make_room(&self, owner: Owner) -> Result<(), SessionsFull> {
         loop {
             let victim = {
@@ -223,7 +223,7 @@ impl Sessions {
         }
     }
 
-    /// Ends sessions that nobody has used for long.
+    /// Ends sessions that have been idle too long.
     pub(super) async fn end_idle(&self) {
         let limit = (self.limits)().idle;
         let idle: Vec<SessionId> = {
@@ -343,7 +343,7 @@ impl SessionManager for Sessions {
             match self.inner.resume(id, last_event_id).await {
                 Ok(stream) => return Ok(counted(stream.right_stream(), in_use)),
                 Err(error) if !is_own => return Err(error),
-                // What was missed is forgotten, or the server was another: the client hears what comes from now on.
+                // The missed events are gone, or were kept by another server: the client receives only new ones.
                 Err(_) => {}
             }
         }
@@ -368,7 +368,7 @@ impl Records {
         self.archive.as_ref().and_then(|archive| archive.node())
     }
 
-    /// Whether it is time to ask others about a session.
+    /// Whether it is time to check a session's end at other servers.
     fn is_due(&self, id: &str) -> bool {
         if self.node().is_none() {
             return false;
@@ -381,7 +381,7 @@ impl Records {
         true
     }
 
-    /// A message to a client. A question says which server asks, where there are several.
+    /// Adds this server's mark to a question, where there are several servers. Other messages are unchanged.
     fn marked(&self, mut event: ServerSseMessage) -> ServerSseMessage {
         let Some(JsonRpcMessage::Request(request)) = event.message.as_deref() else { return event };
         let (Some(node), NumberOrString::Number(number)) = (self.node(), &request.id) else { return event };
@@ -396,7 +396,7 @@ impl Records {
         event
     }
 
-    /// The opposite, for an answer to such a question.
+    /// Removes the mark from an answer to such a question.
     fn unmarked(&self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
         let id = match &mut message {
             JsonRpcMessage::Response(response) => Some(&mut response.id),

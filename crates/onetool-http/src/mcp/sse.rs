@@ -1,7 +1,7 @@
 //! The transport of revision 2024-11-05, HTTP+SSE, behind the switch `server.legacy_sse`.
 //!
-//! `GET /sse` opens a session: its first event says where messages go, and everything that the server sends comes as
-//! further events. The session ends with that connection.
+//! `GET /sse` opens a session: its first event says where to send messages, and everything that the server sends
+//! arrives as further events. The session ends with that connection.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -31,9 +31,9 @@ use super::sessions::Owner;
 use super::{Handler, Shared, lines};
 use crate::{ApiError, McpSettings, Service};
 
-/// Messages that wait on either side.
+/// Maximum number of queued messages in each direction.
 const QUEUE: usize = 64;
-/// A sign of life on a quiet stream.
+/// Keep-alive interval of a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -65,7 +65,7 @@ fn switched_off(service: &dyn Service) -> Option<Response> {
     })
 }
 
-/// Why there is no room for another session of `owner`.
+/// Returns a refusal if there is no room for another session of `owner`.
 fn too_many(open: &HashMap<Uuid, Open>, owner: Owner, settings: &McpSettings) -> Option<Response> {
     let own = open.values().filter(|one| one.owner == owner).count();
     let count = if own >= settings.max_sessions_per_client {
@@ -169,7 +169,7 @@ async fn message(
     }
 }
 
-/// A session's messages, both ways.
+/// A session's messages in both directions.
 pub(super) struct Messages {
     messages: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
     sender: mpsc::Sender<TxJsonRpcMessage<RoleServer>>,

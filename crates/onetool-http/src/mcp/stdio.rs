@@ -1,4 +1,4 @@
-//! MCP on standard input and output. Ends with its input, or when it is told to; takes all children with it.
+//! MCP on standard input and output. Ends with its input, or on a signal, together with all child processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::background::Background;
 use crate::ending::EndRequests;
 use crate::{ServeError, Service};
 
-/// Children that do not end within this are killed.
+/// Children that do not exit within this time are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
-/// Serves one client until it leaves. `ready` is called as soon as the process ends in an orderly way when it is told to.
+/// Serves one client until it disconnects. `ready` is called once signals end the process gracefully.
 pub async fn serve_stdio(service: Arc<dyn Service>, ready: impl FnOnce()) -> Result<(), ServeError> {
     let mut end = EndRequests::listen()?;
     ready();
@@ -27,7 +27,7 @@ pub async fn serve_stdio(service: Arc<dyn Service>, ready: impl FnOnce()) -> Res
         let shared = Shared::new(&service, background.clone(), None);
         match Handler::new(service.clone(), shared).serve(Lines::new()).await {
             Ok(session) => session.waiting().await.map(drop).map_err(|error| ServeError::Io(error.into())),
-            // A client that leaves before it initializes is not an error.
+            // A client that disconnects before it initializes is not an error.
             Err(error) => {
                 tracing::info!(%error, "no session");
                 Ok(())

@@ -1,8 +1,8 @@
-//! Standard input and output without a detour.
+//! Direct access to standard input and output.
 //!
 //! The runtime's own standard streams hand every read and write to another thread, because a file may block. Clients
-//! connect pipes or sockets, which need no such care: those are read and written where they are used, which takes half
-//! of the time of a small request.
+//! connect pipes or sockets, which do not need that: reading and writing them directly halves the time of a small
+//! request.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -1,4 +1,4 @@
-//! Tasks as the extension of revision 2026-07-28 has them: a run that takes long is answered with a task, which the client
+//! Tasks as defined by the extension of revision 2026-07-28: a long run is answered with a task, which the client
 //! polls, answers and cancels.
 
 use onetool_state::runs::{Owner, RunId, RunRecord, RunStatus, RunStoreError};
@@ -17,7 +17,7 @@ use super::runs::{principal, result_of};
 use crate::BackgroundSettings;
 use crate::background::{RunView, without_reply};
 
-/// What a client gets instead of a result.
+/// The response that a client gets instead of a result.
 pub(super) fn created(record: &RunRecord, settings: &BackgroundSettings) -> CreateTaskResult {
     CreateTaskResult::new(task(record, settings))
 }
@@ -40,7 +40,7 @@ fn task(record: &RunRecord, settings: &BackgroundSettings) -> Task {
     }
 }
 
-/// A failure to find or change a task.
+/// Converts a failure to find or change a task.
 pub(super) fn refused(error: &RunStoreError) -> ErrorData {
     match error {
         RunStoreError::NotFound => ErrorData::invalid_params("there is no such task, or it has expired", None),
@@ -57,21 +57,21 @@ fn object(value: Json) -> JsonObject {
 }
 
 impl Handler {
-    /// A run that becomes a task when it takes long.
+    /// Executes a run that becomes a task when it takes long.
     pub(super) async fn run_as_task(
         &self,
         binding: Binding<'_>,
         context: &RequestContext<RoleServer>,
     ) -> rmcp::model::CallToolResponse {
         let background = &self.shared.background;
-        // Without shared state there are no tasks, but there are runs.
+        // Without shared state there are no tasks, but runs still work.
         let owner = background.owner(binding.principal).await.unwrap_or_else(|_| Owner::local());
         let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context));
         let cancel_on_drop = Some(run.cancel.clone().drop_guard());
         self.follow(LiveHandle { run, cancel_on_drop }, binding, context).await
     }
 
-    /// Whose run is meant by a task's id.
+    /// Returns the owner and the run of a task's id.
     pub(super) async fn task_of(
         &self,
         id: &str,

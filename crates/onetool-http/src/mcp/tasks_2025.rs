@@ -1,7 +1,7 @@
-//! Tasks as revision 2025-11-25 has them: a client asks for one with its call, and fetches the result later.
+//! Tasks as defined by revision 2025-11-25: a client asks for one with its call, and fetches the result later.
 //!
-//! The library speaks the later extension only. So what it would misread reaches the handler under a name of ours, and
-//! what its types cannot say is answered as plain JSON.
+//! The library supports only the later extension. So messages that it would misread reach the handler under our own
+//! method names, and results that its types cannot express are answered as plain JSON.
 
 use std::time::Duration;
 
@@ -23,24 +23,24 @@ use super::{Handler, lines};
 use crate::BackgroundSettings;
 use crate::background::{StartRun, Started, without_reply};
 
-/// Before the names of methods that the library would misread.
+/// Prefix for the methods that the library would misread.
 const PREFIX: &str = "onetool/2025/";
-/// Only requests of the later revision have it.
+/// Present only in requests of the later revision.
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// Tasks on one page.
+/// Number of tasks per page.
 const PAGE: usize = 50;
-/// How long one look at a task of another process lasts.
+/// How long one wait for a task of another process lasts.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether the request is of the revision that has such tasks.
+/// Whether the request uses the revision that has such tasks.
 fn is_spoken(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version == ProtocolVersion::V_2025_11_25)
 }
 
-/// The same message under a name of ours, if it is one that the library would misread: it knows `tasks/get` and
-/// `tasks/cancel` of the later revision only, drops the request for a task from `tools/call`, and has no place for
-/// `execution` in a list of tools. `None` for every other message.
+/// Renames the method of a message that the library would misread: it knows only `tasks/get` and `tasks/cancel` of the
+/// later revision, drops the request for a task from `tools/call`, and has no place for `execution` in a list of tools.
+/// `None` for every other message.
 pub(super) fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
     const HINTS: [&[u8]; 3] = [b"\"task\"", b"\"tasks/", b"\"tools/list\""];
     if !HINTS.into_iter().any(|hint| lines::contains(message, hint)) {
@@ -63,12 +63,12 @@ pub(super) fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&message).ok()
 }
 
-/// The name that the client gave to a method.
+/// Returns a method's name as the client sent it.
 pub(super) fn original(method: &str) -> &str {
     method.strip_prefix(PREFIX).unwrap_or(method)
 }
 
-/// The answer to `initialize` with the capability that the library's type lacks.
+/// Adds the capability that the library's type lacks to the answer to `initialize`.
 pub(super) fn offered(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     match message {
         JsonRpcMessage::Response(mut response) => {
@@ -85,7 +85,7 @@ pub(super) fn offered(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     }
 }
 
-/// A request that has to do with tasks.
+/// A request that concerns tasks.
 enum Request {
     Create { params: CallToolRequestParams, task: Json },
     Get(String),
@@ -208,7 +208,7 @@ impl Handler {
         let record = match background.run(start).await {
             Ok(Started::New(run, record)) => {
                 if let Some(token) = context.meta.get_progress_token() {
-                    // The token stays good until the task has ended.
+                    // The token stays valid until the task has ended.
                     let (_, sink) = ClientProgress::start(context.peer.clone(), token);
                     run.listen(Some(sink));
                 }

@@ -1,6 +1,6 @@
 //! Prompts and resources of upstream MCP servers: prompts as `server/prompt`, resources as `ot://server/{server}/{uri}`.
 //!
-//! Servers are asked at the same time, each for a bounded time; one that does not answer is left out of a list. A
+//! Servers are asked concurrently, each for a bounded time; one that does not answer is left out of a list. A
 //! policy that denies a server's `prompt` or `read` denies them here too.
 
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use serde_json::{Value as Json, json};
 
 use super::offers::Wanted;
 
-/// How long a server may take for its part of a list.
+/// Timeout for a server's part of a list.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Servers that are asked at once.
+/// Maximum number of servers asked concurrently.
 const AT_ONCE: usize = 16;
-/// What a URI of an upstream resource begins with.
+/// Prefix of the URI of an upstream resource.
 const PREFIX: &str = "ot://server/";
 
-/// The functions of a server's pack that stand for its prompts and resources, for policies.
+/// The functions of a server's pack that represent its prompts and resources in policies.
 const PROMPT: &str = "prompt";
 const READ: &str = "read";
 
@@ -44,7 +44,7 @@ pub(super) async fn templates(tools: &Arc<Tools>) -> Vec<ResourceTemplate> {
     list(tools, READ, Offer::ResourceTemplates).await
 }
 
-/// Asks every server; names and URIs get the server's name in front.
+/// Asks every server; names and URIs are prefixed with the server's name.
 async fn list<T: DeserializeOwned>(tools: &Arc<Tools>, function: &str, offer: Offer) -> Vec<T> {
     let packs: Vec<String> = servers(tools).filter(|pack| is_allowed(tools, pack, function)).collect();
     let asking = packs.into_iter().map(|pack| {
@@ -103,7 +103,7 @@ fn qualified(pack: &str, mut item: Json) -> Json {
     item
 }
 
-/// A prompt or a resource of a server.
+/// Fetches a prompt or a resource of a server.
 pub(super) async fn fetch(tools: &Arc<Tools>, wanted: Wanted, ctx: &CallContext) -> Result<ServerResult, ErrorData> {
     match wanted {
         Wanted::Prompt { name, arguments } => {
@@ -132,13 +132,12 @@ pub(super) fn is_prompt(name: &str) -> bool {
     name.contains('/')
 }
 
-/// The server and its own URI, of `ot://server/{server}/{uri}`.
+/// Splits `ot://server/{server}/{uri}` into the server and its own URI.
 fn parts_of(uri: &str) -> Option<(&str, &str)> {
     uri.strip_prefix(PREFIX)?.split_once('/')
 }
 
-/// What may stand for an argument of a server's prompt, or in a template of its resources; `None` where the reference is
-/// not to one of them.
+/// Completes an argument of a server's prompt or of its resource template; `None` if the reference is to neither.
 pub(super) async fn complete(
     tools: &Arc<Tools>,
     request: &CompleteRequestParams,
@@ -228,7 +227,7 @@ async fn one<T: DeserializeOwned>(
     })
 }
 
-/// What the protocol says where there is no such resource, and where there is no such prompt.
+/// Returns the protocol's error for an unknown resource or an unknown prompt.
 fn not_found(function: &str, message: String) -> ErrorData {
     let code = if function == READ { ErrorCode::RESOURCE_NOT_FOUND } else { ErrorCode::INVALID_PARAMS };
     ErrorData::new(code, message, None)

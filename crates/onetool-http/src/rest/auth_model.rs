@@ -1,12 +1,12 @@
-//! The parts of a tool that say who its requests are from, and how replies in pieces are put together. As they are stored,
-//! but strict: an unknown field is a mistake.
+//! The parts of a tool that define its authentication, streaming and pagination. As they are stored, but strict: an
+//! unknown field is an error.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;
 
-/// Who the request says it is. Values are templates; `${NAME}` stands for a secret.
+/// Authentication of the request. Values are templates; `${NAME}` refers to a secret.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum AuthBody {
@@ -324,7 +324,7 @@ fn get() -> String {
     "GET".to_owned()
 }
 
-/// Tells `null` from nothing.
+/// Distinguishes `null` from an absent value.
 pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
@@ -342,7 +342,7 @@ pub struct StreamBody {
     /// Names of server-sent events that count; all when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Data that ends the stream, and must; `[DONE]` ends it where this is absent.
+    /// Data that ends the stream and is then required; when absent, `[DONE]` ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<String>,
     /// A JSONPath; an event in which it finds something fails the call.

@@ -1,4 +1,4 @@
-//! Trying the authentication of a bundle or a tool: configuration, token, request.
+//! Tests the authentication of a bundle or a tool: configuration, token, request.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(test))
 }
 
-/// What a trial found, step by step.
+/// Results of an authentication test, step by step.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuthTestReply {
     pub ok: bool,
@@ -29,7 +29,7 @@ pub struct AuthTestReply {
     pub steps: Vec<AuthStepReply>,
 }
 
-/// One step of a trial.
+/// One step of an authentication test.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuthStepReply {
     /// configuration, token or request
@@ -73,7 +73,7 @@ async fn test(
     test_auth(&state.served.bundles, id, tool).await.map(Json)
 }
 
-/// The same for everyone who asks: the newest version of the tool counts.
+/// Tests the newest version of the tool, for the REST API and all other callers.
 pub async fn test_auth(bundles: &Bundles, id: BundleId, tool: Option<Slug>) -> Result<AuthTestReply, ApiError> {
     let store = bundles.store.clone();
     let (bundle, tool) = blocking(move || {

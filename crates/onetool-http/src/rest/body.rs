@@ -1,4 +1,4 @@
-//! Bodies of requests, read so that a mistake is told by its key and in words that need no knowledge of our types.
+//! Reads request bodies; errors name the key, in words that need no knowledge of our types.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -14,12 +14,12 @@ pub(super) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiErro
     from_json(body)
 }
 
-/// Reads a body that is JSON already.
+/// Reads a body that is already parsed.
 pub fn from_json<T: DeserializeOwned>(body: Json) -> Result<T, ApiError> {
     from_part("", body)
 }
 
-/// Reads a part of a body; `key` leads to it.
+/// Reads a part of a body; `key` is its path.
 pub(super) fn from_part<T: DeserializeOwned>(key: &str, part: Json) -> Result<T, ApiError> {
     let name = if key.is_empty() { "the body" } else { key };
     if !part.is_object() {
@@ -38,7 +38,7 @@ pub(super) fn from_part<T: DeserializeOwned>(key: &str, part: Json) -> Result<T,
     })
 }
 
-/// The words of the library that reads JSON, in those of whoever writes it.
+/// Rewords messages of the JSON library for users.
 fn in_plain_words(message: &str) -> String {
     let mut text = message.to_owned();
     for (theirs, ours) in [
@@ -64,7 +64,7 @@ fn in_plain_words(message: &str) -> String {
     for number in ["u8", "u16", "u32", "u64", "usize", "i32", "i64"] {
         text = text.replace(&format!("expected {number}"), "expected a whole number");
     }
-    // Whatever is left of a type's name says no more than that an object was expected.
+    // The rest of a type's name only says that an object was expected.
     match text.split_once("expected struct ") {
         Some((before, _)) => format!("{before}expected an object"),
         None => text,

@@ -117,7 +117,7 @@ async fn put(State(state): State<RestState>, Path(id): BundleSegment, request: R
     let draft = body.draft()?;
     let (view, written) = blocking(move || {
         let store = &state.served.bundles.store;
-        // A slug names a bundle that is there; a new one needs an id.
+        // A slug refers to an existing bundle; a new one needs an id.
         let id = match store.find_bundle(&id)? {
             Some(id) => id,
             None => id.parse()?,
@@ -191,7 +191,7 @@ fn reply(status: StatusCode, view: &BundleView) -> Response {
     tagged((status, Json(BundleReply::from(view))).into_response(), &view.etag)
 }
 
-/// Adds the entity tag of what a response shows.
+/// Adds the entity tag of a response's content.
 pub(super) fn tagged(mut response: Response, etag: &str) -> Response {
     if let Some(etag) = input::entity_tag(etag) {
         response.headers_mut().typed_insert(etag);
@@ -203,7 +203,7 @@ pub(super) fn not_modified(etag: &str) -> Response {
     tagged(StatusCode::NOT_MODIFIED.into_response(), etag)
 }
 
-/// Runs what reads or writes files where that may wait.
+/// Runs file operations on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -1,4 +1,4 @@
-//! The API's description, made from its types, and a page to try it that needs nothing from elsewhere.
+//! The API's OpenAPI description, generated from its types, and a self-contained page to try it.
 
 use axum::body::Bytes;
 use axum::http::{HeaderName, header};
@@ -25,12 +25,12 @@ impl Modify for Bearer {
     }
 }
 
-/// What the document holds besides the routes.
+/// Returns the document without the routes.
 pub(super) fn base() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
 
-/// The whole document as JSON.
+/// Returns the whole document as JSON.
 pub(super) fn json(document: &utoipa::openapi::OpenApi) -> Bytes {
     document.to_json().unwrap_or_else(|_| "{}".to_owned()).into()
 }

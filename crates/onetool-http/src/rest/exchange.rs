@@ -1,4 +1,4 @@
-//! Bundles in and out: as archives, and from documents that others wrote.
+//! Exports bundles as archives, and imports archives and third-party documents.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -59,14 +59,14 @@ async fn export(
     Ok(response)
 }
 
-/// A bundle as an archive, with its slug. Blocks.
+/// Returns a bundle as an archive, with its slug. Blocks.
 pub fn archive(bundles: &Bundles, name: &str) -> Result<(String, Vec<u8>), ApiError> {
     let id = input::bundle_id(&bundles.store, name)?;
     let view = bundles.store.bundle(id)?;
     archive_of(bundles, &view.bundle, |_| true)
 }
 
-/// The same with the tools that `is_seen` says.
+/// Returns an archive with only the tools for which `is_seen` holds.
 fn archive_of(
     bundles: &Bundles,
     bundle: &Bundle,
@@ -82,7 +82,7 @@ fn archive_of(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportBody {
-    /// `openapi`, `postman`, `arazzo` or `curl`; found out when absent.
+    /// `openapi`, `postman`, `arazzo` or `curl`; detected when absent.
     #[serde(default)]
     pub format: Option<String>,
     /// The document: JSON, or text (YAML, a curl command).
@@ -95,7 +95,7 @@ pub struct ImportBody {
     /// A curl command.
     #[serde(default)]
     pub curl: Option<String>,
-    /// The bundle's slug; made of the document's title when absent.
+    /// The bundle's slug; derived from the document's title when absent.
     #[serde(default)]
     pub slug: Option<String>,
     /// The version of the tools.
@@ -107,7 +107,7 @@ pub struct ImportBody {
     /// Only operations whose name or path fits one of these; `*` stands for anything.
     #[serde(default)]
     pub patterns: Vec<String>,
-    /// Where the API is, where the document does not say or another is meant.
+    /// Address of the API, if the document names none or another one is wanted.
     #[serde(default)]
     pub base_url: Option<String>,
     /// `fail`, `skip` or `new-version`.
@@ -118,7 +118,7 @@ pub struct ImportBody {
     pub dry_run: bool,
 }
 
-/// What an import came to.
+/// The outcome of an import.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReply {
@@ -155,7 +155,7 @@ pub struct UnexpressedRow {
     pub reason: String,
 }
 
-/// What is to be imported, by whoever asks.
+/// An import, from the REST API or the command line.
 pub enum ImportRequest {
     Archive { bytes: Vec<u8>, slug: Option<String>, on_conflict: OnConflict, mode: ImportMode },
     Document(Box<ImportBody>),
@@ -199,7 +199,7 @@ async fn import(
             on_conflict,
             mode,
         },
-        // As JSON text a document is a little larger than as a file.
+        // As JSON text a document is slightly larger than as a file.
         _ => ImportRequest::Document(Box::new(input::json(request, settings.max_document_bytes * 2).await?)),
     };
     let reply = run(&state.served.bundles, request).await?;
@@ -208,7 +208,7 @@ async fn import(
     Ok((status, Json(reply)).into_response())
 }
 
-/// Imports what is asked for, for the REST API and the command line alike.
+/// Runs an import, for the REST API and the command line alike.
 pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportReply, ApiError> {
     match request {
         ImportRequest::Archive { bytes, slug, on_conflict, mode } => {
@@ -230,7 +230,7 @@ pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportRepl
     }
 }
 
-/// An archive's documents are read as strictly as bodies are.
+/// Checks an archive's documents as strictly as request bodies.
 fn check_documents(documents: &ArchiveDocuments) -> Result<(), ApiError> {
     let (name, bundle) = documents.bundle();
     check_bundle(bundle).map_err(|error| error.in_file(name))?;

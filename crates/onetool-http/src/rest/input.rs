@@ -1,4 +1,4 @@
-//! Reading requests: paths, queries, conditions and bodies, each checked as a whole.
+//! Reads requests: paths, queries, conditions and bodies, each checked as a whole.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use serde::de::DeserializeOwned;
 
 use crate::ApiError;
 
-/// How long a body may take to arrive.
+/// Timeout for receiving a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
 pub const DEFAULT_PAGE: usize = 50;
 pub const LARGEST_PAGE: usize = 256;
-/// How many values a list in a query may hold.
+/// Maximum number of values in a query's list.
 const LIST_ITEMS: usize = 256;
 
 /// The tool that a path names.
@@ -33,7 +33,7 @@ pub struct ToolPath {
 }
 
 impl ToolPath {
-    /// The place that a path's segments name; the bundle by id or slug. Blocks.
+    /// Resolves a path's segments; the bundle by id or slug. Blocks.
     pub(super) fn find(
         store: &BundleStore,
         (bundle, slug, version): (String, String, String),
@@ -43,12 +43,12 @@ impl ToolPath {
     }
 }
 
-/// The bundle of this id or slug; an id need not exist. Blocks.
+/// Returns the bundle with this id or slug; an id need not exist. Blocks.
 pub fn bundle_id(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
     store.find_bundle(name)?.ok_or_else(|| ApiError::not_found(format!("there is no bundle '{name}'")))
 }
 
-/// The bundle of this id or slug, if it is there for whoever sees this toolbox. Blocks.
+/// Returns the bundle with this id or slug, if this toolbox may see it. Blocks.
 pub(super) fn seen_bundle(store: &BundleStore, seen: &Shared, name: &str) -> Result<BundleView, ApiError> {
     let view = store.bundle(bundle_id(store, name)?)?;
     if seen.sees_pack(&view.bundle.slug.identifier()) {
@@ -58,10 +58,10 @@ pub(super) fn seen_bundle(store: &BundleStore, seen: &Shared, name: &str) -> Res
     }
 }
 
-/// Asks for texts as they are stored: no language, in the tags of BCP 47.
+/// Requests texts as stored: the BCP 47 tag for an undetermined language.
 const UNTRANSLATED: &str = "und";
 
-/// The languages that a reader wants, the best first: those of the request, then that of the configuration.
+/// Returns the preferred languages, the best first: those of the request, then that of the configuration.
 pub(super) fn languages(headers: &HeaderMap, source: &BundleSource) -> Vec<String> {
     let asked = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if asked.trim().eq_ignore_ascii_case(UNTRANSLATED) {
@@ -72,7 +72,7 @@ pub(super) fn languages(headers: &HeaderMap, source: &BundleSource) -> Vec<Strin
     languages
 }
 
-/// The query's parameters. Each is taken once; what is left over at the end is not known.
+/// The query's parameters. Each is taken once; those left over at the end are unknown.
 pub(super) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
@@ -94,7 +94,7 @@ impl Parameters {
         self.take(name)
     }
 
-    /// A value of one of few.
+    /// Takes one of a few values.
     pub(super) fn choice<T: FromStr<Err = String> + Default>(&mut self, name: &str) -> Result<T, ApiError> {
         match self.take(name)? {
             None => Ok(T::default()),
@@ -102,7 +102,7 @@ impl Parameters {
         }
     }
 
-    /// Values separated by commas, or the parameter repeated.
+    /// Takes values separated by commas, or from a repeated parameter.
     pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, ApiError> {
         let mut items = Vec::new();
         self.0.retain(|(one, value)| {
@@ -155,14 +155,14 @@ fn serde_urlencoded_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError
 /// `If-Match` and `If-None-Match` of a change.
 pub(super) enum Condition {
     None,
-    /// The present state must be one of these.
+    /// The current state must be one of these.
     Matches(IfMatch),
     /// Nothing may be there yet.
     Absent,
 }
 
 impl Condition {
-    /// What the store compares when it writes; `present` reads the tag of the state that is there now.
+    /// Returns the precondition for the store; `present` reads the tag of the current state.
     pub(super) fn of(self, present: impl FnOnce() -> Option<String>) -> Precondition {
         match self {
             Self::None => Precondition::None,
@@ -171,14 +171,14 @@ impl Condition {
             Self::Matches(tags) => {
                 let present =
                     present().filter(|present| entity_tag(present).is_some_and(|tag| tags.precondition_passes(&tag)));
-                // No state has an empty tag: what matches nothing is refused.
+                // No state has an empty tag, so a tag that matches nothing is refused.
                 Precondition::Matches(vec![present.unwrap_or_default()])
             }
         }
     }
 }
 
-/// The condition of a change.
+/// Reads the condition of a change.
 pub(super) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     if let Some(tags) = typed::<IfMatch>(headers)? {
         return Ok(Condition::Matches(tags));
@@ -190,7 +190,7 @@ pub(super) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     }
 }
 
-/// Whether a reader has this state already.
+/// Whether the client already has this state.
 pub(super) fn is_known(headers: &HeaderMap, etag: &str) -> Result<bool, ApiError> {
     let tags = typed::<IfNoneMatch>(headers)?;
     Ok(tags.zip(entity_tag(etag)).is_some_and(|(tags, etag)| !tags.precondition_passes(&etag)))
@@ -206,13 +206,13 @@ fn typed<H: Header>(headers: &HeaderMap) -> Result<Option<H>, ApiError> {
         .map_err(|_| ApiError::invalid(format!("the header {} holds entity tags in double quotes, or *", H::name())))
 }
 
-/// The kind of a body, in lower case and without parameters.
+/// Returns the media type of a body, in lower case and without parameters.
 pub(super) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A body of at most `limit` bytes.
+/// Reads a body of at most `limit` bytes.
 pub(super) async fn bytes(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("a body has at most {limit} bytes"));
     if request.body().size_hint().lower() > limit as u64 {
@@ -227,7 +227,7 @@ pub(super) async fn bytes(request: Request, limit: usize) -> Result<Bytes, ApiEr
     Ok(collected.to_bytes())
 }
 
-/// A JSON body of at most `limit` bytes; `None` when it is empty.
+/// Reads a JSON body of at most `limit` bytes; `None` when it is empty.
 pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<Option<T>, ApiError> {
     let kind = content_type(request.headers());
     let bytes = bytes(request, limit).await?;

@@ -1,4 +1,4 @@
-//! Calling a tool, or showing what a call would send.
+//! Calls a tool, or shows what a call would send.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use super::routes::Routes;
 use super::tools::is_seen;
 use crate::{ApiError, Bundles, Identity};
 
-/// How long a call waits for packs that are being read.
+/// How long a call waits for packs that are still loading.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Routes {
@@ -70,7 +70,7 @@ async fn invoke(
     let seen = state.service.runner().toolbox().now_for(&context.requester);
     let path = blocking(move || {
         let path = ToolPath::find(&store, names)?;
-        // A call is refused on its way; a look at its request goes no further than this.
+        // A call is checked on the call path; a dry run does not get there, so it is checked here.
         if mode == Mode::DryRun && seen.is_narrowed() {
             let view = store.tool(path.bundle, &path.slug, &path.version)?;
             if !is_seen(&seen, &store, &view) {
@@ -100,16 +100,16 @@ pub enum Mode {
     DryRun,
 }
 
-/// Calls tools by bundle, slug and version, whoever asks: the REST API and the command line both do it here.
+/// Calls tools by bundle, slug and version, for both the REST API and the command line.
 pub struct Invoker {
     pub bundles: Bundles,
     /// The one call path.
     pub tools: Arc<dyn ToolCaller>,
-    /// The longest that a call may take.
+    /// Maximum duration of a call.
     pub timeout: Duration,
-    /// Who asks, and how.
+    /// The caller.
     pub context: CallContext,
-    /// Of what comes back.
+    /// Redacts replies.
     pub redactor: Redactor,
 }
 
@@ -163,7 +163,7 @@ impl Invoker {
         ctx.deadline = Some(started + self.timeout);
         ctx.tools = Some(self.tools.clone());
         ctx.progress = progress;
-        // When the client goes away this future is dropped, and the call ends with it.
+        // When the client disconnects, this future is dropped and cancels the call.
         let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
         let watch = self.bundles.source.watch(&ctx.run_id);
         let call = async {
@@ -197,7 +197,7 @@ impl Invoker {
         }
     }
 
-    /// A pack's name belongs to one bundle; another of the same name is not what the caller meant.
+    /// Requires that the pack belongs to this bundle: a pack of the same name may belong to another.
     fn require_own_pack(&self, bundle: &BundleView, name: &QualifiedName) -> Result<(), ApiError> {
         let id = bundle.bundle.id.to_string();
         let packs = self.bundles.source.packs();
@@ -212,7 +212,7 @@ impl Invoker {
     }
 }
 
-/// What a call would send.
+/// Shows what a call would send.
 pub(super) fn show(
     bundles: &Bundles,
     bundle: &Bundle,

@@ -1,4 +1,4 @@
-//! A call as a stream of events: `progress` on the way, then `result` or `error`. A client that goes away ends the call.
+//! A call as a stream of events: `progress`, then `result` or `error`. A client that disconnects ends the call.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::invoke::{Invoker, Mode};
 
 pub(super) use super::admin::events::wants_events;
 
-/// Text that waits for a slow reader, in bytes; more than a stream may have. What comes beyond it is dropped.
+/// Maximum size of the text queued for a slow reader, in bytes; more than a stream may have. The excess is dropped.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Calls, and answers with what happens.
+/// Makes the call and answers with its events.
 pub(super) fn answer(invoker: Invoker, path: ToolPath, args: Map<String, Json>) -> Response {
     let cancel = CancellationToken::new();
     stream_of(cancel.clone(), |sender| async move {
@@ -38,7 +38,7 @@ pub(super) fn answer(invoker: Invoker, path: ToolPath, args: Map<String, Json>) 
     })
 }
 
-/// Reports that a slow reader has no room for are joined to the next, so that none of their text is lost.
+/// Merges reports that a slow reader has no room for into the next, so that none of their text is lost.
 struct JoinedProgress {
     sender: EventSender,
     waiting: Mutex<Option<Progress>>,

@@ -67,7 +67,7 @@ fn topics() -> Vec<Routes> {
     topics
 }
 
-/// What the handlers work with.
+/// State of the handlers.
 #[derive(Clone)]
 pub struct RestState {
     pub service: Arc<dyn Service>,
@@ -78,13 +78,13 @@ pub struct RestState {
 }
 
 impl RestState {
-    /// The toolbox as whoever makes this request sees it. Blocks where packs have to be read.
+    /// Returns the toolbox as the requester sees it. Blocks if packs must be loaded.
     pub(crate) fn tools(&self, identity: &Identity) -> Arc<Shared> {
         self.service.runner().toolbox().now_for(&identity.requester(Door::Rest, None))
     }
 }
 
-/// All routes, guarded.
+/// Returns all routes with their access checks.
 pub fn router(state: RestState) -> Router {
     let access = state.access.clone();
     let limits = Limits { access: access.clone(), request_timeout: state.served.server.api.request_timeout };

@@ -1,4 +1,4 @@
-//! What crosses the wire. The OpenAPI document is made from these types.
+//! The types of requests and responses. The OpenAPI document is generated from them.
 
 use std::num::NonZeroU32;
 
@@ -38,7 +38,7 @@ pub struct BundleBody {
     /// Names of secrets that templates of its tools may use.
     #[serde(default)]
     pub secrets: Vec<String>,
-    /// Who its tools say they are, unless they say otherwise themselves.
+    /// Authentication of its tools, unless they define their own.
     #[serde(default)]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
@@ -77,7 +77,7 @@ impl BundleBody {
     }
 }
 
-/// A name that is given is not empty; one that is not is the slug.
+/// Returns the given name, which must not be empty, or the slug if none is given.
 fn display_name(given: Option<String>, slug: &str) -> Result<String, ApiError> {
     match given {
         None => Ok(slug.to_owned()),
@@ -116,7 +116,7 @@ fn shown(translations: &Translations) -> TranslationsBody {
     translations.0.iter().map(one).collect()
 }
 
-/// The texts in the first of `languages` that there is.
+/// Replaces the texts with the first available of `languages`.
 fn translate(
     (display_name, description): (&mut String, &mut String),
     translations: &TranslationsBody,
@@ -160,7 +160,7 @@ impl ToolPage {
     }
 }
 
-/// The one thing that may be patched.
+/// The only field that may be patched.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnabledBody {
@@ -234,7 +234,7 @@ impl From<Page<BundleView>> for BundlePage {
     }
 }
 
-/// What stands behind a tool.
+/// The implementation of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolType {
@@ -244,8 +244,7 @@ pub enum ToolType {
     Sequence,
 }
 
-/// A tool to store. What the store itself sets (ids, times) may be present and is not taken over; names must be those of
-/// the path.
+/// A tool to store. Fields that the store sets (ids, times) may be present and are ignored; names must match the path.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolBody {
@@ -305,7 +304,7 @@ fn no_arguments() -> Json {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// One of the three.
+/// The implementation, by `type`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ImplementationBody {
@@ -314,18 +313,18 @@ pub enum ImplementationBody {
     Sequence(SequenceBody),
 }
 
-/// Steps that call other tools. `${args.x}` and `${steps.id.value.y}` refer to arguments and to what steps gave.
+/// Steps that call other tools. `${args.x}` and `${steps.id.value.y}` refer to arguments and to results of steps.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SequenceBody {
-    /// For all steps together.
+    /// Timeout for all steps together.
     #[schema(default = 60_000, minimum = 1)]
     pub timeout_ms: Option<u64>,
-    /// Calls at once.
+    /// Maximum number of concurrent calls.
     #[schema(default = 8, minimum = 1)]
     pub max_parallel: Option<usize>,
     pub steps: Vec<StepBody>,
-    /// The value; what the last step gave when absent.
+    /// The value; that of the last step when absent.
     #[schema(value_type = Value)]
     pub output: Option<Json>,
 }
@@ -347,7 +346,7 @@ pub struct StepBody {
     pub condition: Option<String>,
     #[schema(value_type = Value)]
     pub for_each: Option<Json>,
-    /// What an item is called in references.
+    /// Name of an item in references.
     #[serde(rename = "as")]
     pub item_name: Option<String>,
     pub max_parallel: Option<usize>,
@@ -370,12 +369,12 @@ pub struct RetryBody {
     pub jitter: Option<bool>,
     /// Statuses such as `429` and `5xx`, `timeout`, `network` or `any`.
     pub on: Option<Vec<String>>,
-    /// Retry a tool that may have an effect each time.
+    /// Also retry a tool that may have an effect each time.
     #[serde(rename = "unsafe")]
     pub allow_effects: Option<bool>,
 }
 
-/// The longest name of a native function. One that this build lacks may be stored, so that nothing is lost.
+/// Maximum length of a native function's name. One that this build lacks may be stored, so that nothing is lost.
 const MAX_FUNCTION_CHARS: usize = 256;
 
 /// A function of the server itself.
@@ -402,7 +401,7 @@ pub struct HttpBody {
     pub headers: IndexMap<String, String>,
     #[serde(default)]
     pub body_template: String,
-    /// Instead of the bundle's; `null` for none.
+    /// Overrides the bundle's; `null` for none.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
@@ -457,7 +456,7 @@ pub enum ErrorModeBody {
 }
 
 impl ToolBody {
-    /// What is to be stored at `path`; the body may not name another place.
+    /// Returns the draft to store at `path`; names in the body must match it.
     pub fn draft(self, path: &ToolPath) -> Result<ToolDraft, ApiError> {
         for (field, given, named) in [
             ("bundleID", &self.bundle_id, path.bundle.to_string()),
@@ -485,7 +484,7 @@ impl ToolBody {
         })
     }
 
-    /// Reads `impl` as `type` says.
+    /// Reads `impl` according to `type`.
     fn implementation(&self) -> Result<Implementation, ApiError> {
         let wrong = |error: serde_json::Error| ApiError::invalid(format!("impl: {error}"));
         let (kind, body) = match self.kind {
@@ -515,14 +514,14 @@ impl ToolBody {
     }
 }
 
-/// Reads an `auth` block strictly; `key` leads to it.
+/// Reads an `auth` block strictly; `key` is its path.
 fn auth_block(key: &str, auth: Json) -> Result<AuthBlock, ApiError> {
     let body: AuthBody = from_part(key, auth)?;
     let wrong = |error: serde_json::Error| ApiError::invalid(format!("{key}: {error}"));
     serde_json::from_value(serde_json::to_value(body).map_err(wrong)?).map_err(wrong)
 }
 
-/// Whether a stored bundle's document has the form of a body.
+/// Checks that a stored bundle's document has the form of a body.
 pub(super) fn check_bundle(document: &Json) -> Result<(), ApiError> {
     let mut document = document.clone();
     if let Some(document) = document.as_object_mut() {
@@ -534,10 +533,10 @@ pub(super) fn check_bundle(document: &Json) -> Result<(), ApiError> {
     body.auth.map_or(Ok(()), |auth| auth_block("auth", auth).map(drop))
 }
 
-/// What the store itself sets in a bundle's document.
+/// Keys that the store sets in a bundle's document.
 const STORED_KEYS: &[&str] = &["bundleID", "createdAt", "isBuiltIn", "modifiedAt", "schemaVersion", "softDeletedAt"];
 
-/// Whether a stored tool's document has the form of a body.
+/// Checks that a stored tool's document has the form of a body.
 pub(super) fn check_tool(document: &Json) -> Result<(), ApiError> {
     let body: ToolBody = from_json(document.clone())?;
     body.implementation().map(drop)
@@ -562,7 +561,7 @@ pub struct ToolReply {
     #[serde(rename = "impl")]
     #[schema(value_type = ImplementationBody)]
     pub implementation: Json,
-    /// Off too when there is nothing to call; see `disabledReason`.
+    /// Also false when there is nothing to call; see `disabledReason`.
     pub is_enabled: bool,
     pub is_built_in: bool,
     /// Why the tool can't be called now.
@@ -648,7 +647,7 @@ pub struct InvokeBody {
     pub args: serde_json::Map<String, Json>,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InvokeReply {
@@ -691,17 +690,17 @@ pub struct CallMeta {
     /// Requests that were sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempts: Option<u32>,
-    /// What became of each step of a sequence.
+    /// The outcome of each step of a sequence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub trace: Vec<StepTrace>,
-    /// Pages of a list that were asked for.
+    /// Number of pages requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pages: Option<u32>,
-    /// Why a list is not whole: maxPages, maxItems, maxBytes or repeatedPage.
+    /// Why a list is incomplete: maxPages, maxItems, maxBytes or repeatedPage.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cut: Option<String>,
-    /// Events of a stream.
+    /// Number of events in a stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub events: Option<usize>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -727,7 +726,7 @@ pub struct ErrorBody {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hint: Option<String>,
-    /// Where in the body, the arguments or the value the mistake is: a JSON pointer.
+    /// JSON pointer to the error in the body, the arguments or the value.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pointer: Option<String>,
 }

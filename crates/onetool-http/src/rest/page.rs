@@ -1,6 +1,6 @@
 //! The admin page, compiled in: one document, and three files that it loads when it needs them. The sources are in `web/`.
 //!
-//! The binary carries compressed files only. The few clients that understand neither form get what the smaller one unpacks to.
+//! The binary contains only compressed files. The few clients that accept neither encoding get a decompressed copy.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ use super::RestState;
 use super::input;
 use crate::ApiError;
 
-/// A file in the forms that it is sent in.
+/// A file in each of its encodings.
 struct Asset {
     kind: &'static str,
     gzip: &'static [u8],
@@ -40,14 +40,14 @@ static EDITOR: Asset = asset!("text/javascript; charset=utf-8", "editor.js");
 static BUNDLES: Asset = asset!("text/javascript; charset=utf-8", "bundles.js");
 static WORKER: Asset = asset!("text/javascript; charset=utf-8", "worker.js");
 
-/// What the build says of its files.
+/// What the build reports about its files.
 #[derive(Deserialize)]
 struct Manifest {
     /// The content security policy of the document.
     policy: String,
     /// Changes with the document.
     document: String,
-    /// Names that change with the files.
+    /// File names that change with the content.
     editor: String,
     bundles: String,
     worker: String,
@@ -57,9 +57,9 @@ static MANIFEST: LazyLock<Option<Manifest>> = LazyLock::new(|| {
     serde_json::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/dist/manifest.json"))).ok()
 });
 
-/// How long a file whose name changes with its content may be kept.
+/// Caching of a file whose name changes with its content.
 const FOREVER: &str = "public, max-age=31536000, immutable";
-/// What the lazy files may do: nothing of their own.
+/// Policy of the lazily loaded files: nothing is allowed.
 const FILE_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
 pub(super) fn routes() -> Router<RestState> {
@@ -101,7 +101,7 @@ fn manifest() -> Result<&'static Manifest, ApiError> {
 }
 
 impl Asset {
-    /// The smallest form that the client understands.
+    /// Returns the smallest encoding that the client accepts.
     fn encoded(&self, headers: &HeaderMap) -> (Option<&'static str>, Bytes) {
         let accepts = |wanted: &str| {
             let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -122,7 +122,7 @@ impl Asset {
 
     fn plain(&self) -> Vec<u8> {
         let mut plain = Vec::new();
-        // What was compiled in is whole; a test holds it beside the sources' build.
+        // The embedded file is complete; a test compares it with the sources' build.
         let _ = GzDecoder::new(self.gzip).read_to_end(&mut plain);
         plain
     }

@@ -1,9 +1,9 @@
-//! Parameters of paths and queries, for the OpenAPI document alone: [`super::input`] reads what comes.
+//! Parameters of paths and queries, only for the OpenAPI document: [`super::input`] parses requests.
 
 use axum::extract::Path;
 use utoipa::IntoParams;
 
-// Under names of their own, because utoipa describes a plain `Path` once more, without its pattern.
+// Aliases, because utoipa describes a plain `Path` once more, without its pattern.
 pub(super) type BundleSegment = Path<String>;
 pub(super) type ToolSegments = Path<(String, String, String)>;
 
@@ -12,7 +12,7 @@ pub(super) type ToolSegments = Path<(String, String, String)>;
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "it only describes; a BundleId is read")]
 pub struct BundlePlace {
-    /// A UUIDv7, or the slug of a bundle that is there.
+    /// A UUIDv7, or the slug of an existing bundle.
     #[param(
         rename = "bundleID",
         pattern = r"^[\p{L}\p{Nd}-]{1,64}$",
@@ -76,7 +76,7 @@ pub struct ToolListQuery {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 pub struct SearchQuery {
-    /// What has neither letter nor digit finds nothing.
+    /// Text without letters and digits finds nothing.
     #[param(min_length = 1, max_length = 200)]
     q: String,
     #[param(rename = "includeDisabled")]

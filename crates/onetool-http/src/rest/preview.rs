@@ -1,4 +1,4 @@
-//! What a tool would send before it is stored: for whoever is writing it.
+//! Shows what a tool under construction would send, before it is stored.
 
 use std::sync::Arc;
 

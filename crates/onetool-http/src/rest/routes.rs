@@ -1,5 +1,5 @@
-//! Routes, each declared once: path, method, parameters and documentation by its `#[utoipa::path]`, its scope where it
-//! is added here. The OpenAPI document and the access check both come from that.
+//! Routes, each declared once: path, method, parameters and documentation in its `#[utoipa::path]`, its scope where it
+//! is added here. The OpenAPI document and the access check are both derived from that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,28 +28,28 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    /// Routes that need no token.
+    /// Adds routes that need no token.
     pub(super) fn open(mut self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.documented.push((None, routes));
         self
     }
 
-    /// Routes that show something.
+    /// Adds routes that only read.
     pub(super) fn read(self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.with(Scope::Read, routes)
     }
 
-    /// Routes that call tools. They have a time limit of their own.
+    /// Adds routes that call tools. They have their own time limit.
     pub(super) fn invoke(self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.with(Scope::Invoke, routes)
     }
 
-    /// Routes that change something, or show what others do.
+    /// Adds routes that change something, or show the activity of others.
     pub(super) fn admin(self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.with(Scope::Admin, routes)
     }
 
-    /// A second path to handlers that are documented elsewhere.
+    /// Adds a second path to handlers that are documented elsewhere.
     pub(super) fn alias(mut self, path: &'static str, scope: Scope, handlers: MethodRouter<RestState>) -> Self {
         self.aliases.push((scope, path, handlers));
         self
@@ -77,7 +77,7 @@ impl Routes {
     }
 }
 
-/// What every route is checked by.
+/// The checks that apply to every route.
 pub(super) struct Limits {
     pub(super) access: Arc<AccessPolicy>,
     pub(super) request_timeout: Duration,
@@ -113,7 +113,7 @@ impl Limits {
     }
 }
 
-/// A change that an administrator asks for.
+/// A change requested by an administrator.
 struct Change {
     record: AuditRecord,
     began: Instant,

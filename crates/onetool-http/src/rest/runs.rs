@@ -1,4 +1,4 @@
-//! Background runs: started with `POST /runs`, looked at, waited for, cancelled and fetched, each by whoever started it.
+//! Background runs: started with `POST /runs`, then inspected, awaited, cancelled and fetched by their owner.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use crate::background::{RunClient, StartError, StartRun, Started, key};
 use crate::mcp::ReplyPreferences;
 use crate::{ApiError, Identity, Principal};
 
-/// The longest that one request waits for a run.
+/// Maximum time that one request waits for a run.
 const MAX_WAIT: Duration = Duration::from_mins(1);
-/// Tags of one run, and bytes of one tag.
+/// Maximum number of tags per run, and bytes per tag.
 const MAX_TAGS: usize = 16;
 const MAX_TAG: usize = 100;
 
@@ -49,17 +49,17 @@ pub struct StartBody {
     #[serde(default)]
     pub ttl_seconds: Option<u32>,
     /// What the server that executes it must have: `pack:github`, `server:db`, `package:pandas`, or a word of
-    /// `server.tags`. It waits in the queue until one has all of them and time.
+    /// `server.tags`. It stays queued until a server that has all of them is free.
     #[serde(default)]
     pub tags: Vec<String>,
 }
 
-/// How an interrupted run goes on.
+/// How an interrupted run is resumed.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeBody {
-    /// What becomes of calls of which nobody knows whether they took place: `repeat` makes them again, `raise` gives the
-    /// code an error in their place.
+    /// How to handle calls whose outcome is unknown: `repeat` makes them again, `raise` raises an error in the code in
+    /// their place.
     #[serde(default)]
     #[schema(value_type = String)]
     pub unknown: Unknown,
@@ -80,7 +80,7 @@ impl From<ReportedCall> for CallBody {
     }
 }
 
-/// How far a background run is.
+/// The state of a background run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunBody {
@@ -93,7 +93,7 @@ pub struct RunBody {
     /// `rest`, `task` or `call`: how it was started.
     #[schema(value_type = String)]
     pub origin: RunOrigin,
-    /// What it said last of its progress, or why it has no reply.
+    /// Its last progress message, or why it has no reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub created_at: DateTime<Utc>,
@@ -102,7 +102,7 @@ pub struct RunBody {
     pub finished_at: Option<DateTime<Utc>>,
     /// How long it is kept, from its creation.
     pub ttl_ms: u64,
-    /// The whole command, where one run is asked for.
+    /// The whole command, if a single run was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -110,10 +110,10 @@ pub struct RunBody {
     /// The permission that a suspended run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// Of a run that was interrupted: calls that were made, and are not made again.
+    /// Of an interrupted run: completed calls, which are not repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<CallBody>>,
-    /// Of a run that was interrupted: calls of which nobody knows whether they took place.
+    /// Of an interrupted run: calls whose outcome is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Vec<CallBody>>,
 }
@@ -151,7 +151,7 @@ pub struct RunListBody {
     pub next_page_token: Option<String>,
 }
 
-/// What a background run gave.
+/// The result of a background run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultBody {
@@ -309,7 +309,7 @@ async fn list(
     Ok(Json(RunListBody { runs: page.runs.into_iter().map(RunBody::from).collect(), next_page_token: page.next }))
 }
 
-/// How far a background run is. With `wait` the answer comes when the run has ended or asks something, or time is up.
+/// Returns the state of a background run. With `wait`, answers when the run has ended or needs input, or time is up.
 #[utoipa::path(get, path = "/runs/{id}", tag = "runs", params(("id" = String, Path), WaitQuery), responses(
     (status = 200, body = RunBody),
     (status = 400, body = ErrorReply),
@@ -329,7 +329,7 @@ async fn get(
     Ok(Json(RunBody { command, ..RunBody::from(view.record) }))
 }
 
-/// The result of a background run that has ended.
+/// Returns the result of a background run that has ended.
 #[utoipa::path(get, path = "/runs/{id}/result", tag = "runs", params(("id" = String, Path), WaitQuery), responses(
     (status = 200, body = ResultBody),
     (status = 400, body = ErrorReply),
@@ -363,7 +363,7 @@ async fn result(
     Ok(Json(ResultBody { run: id.to_string(), text, is_error, parts: parts.into_iter().map(PartRow::from).collect() }))
 }
 
-/// Ends a background run before its time. One that has ended stays as it is.
+/// Cancels a background run. One that has ended is not changed.
 #[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", params(("id" = String, Path)), responses(
     (status = 200, body = RunBody),
     (status = 404, body = ErrorReply),
@@ -378,7 +378,7 @@ async fn cancel(
     Ok(Json(state.background.cancel(&owner, &id).await?.into()))
 }
 
-/// Lets a run go on that was interrupted: calls whose outcome is known are not made again.
+/// Resumes an interrupted run: calls whose outcome is known are not repeated.
 #[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", request_body = ResumeBody,
     params(("id" = String, Path)), responses(
     (status = 202, description = "it waits for a server that has time", body = RunBody),
@@ -407,7 +407,7 @@ async fn resume(
     Ok((StatusCode::ACCEPTED, Json(RunBody::from(record))).into_response())
 }
 
-/// Gives a run up that was interrupted.
+/// Abandons an interrupted run.
 #[utoipa::path(post, path = "/runs/{id}/abandon", tag = "runs", params(("id" = String, Path)), responses(
     (status = 200, body = RunBody),
     (status = 404, body = ErrorReply),
@@ -423,7 +423,7 @@ async fn abandon(
     Ok(Json(state.background.abandon(&owner, &id).await?.into()))
 }
 
-/// Ends a background run and forgets it with its result.
+/// Cancels a background run and deletes it with its result.
 #[utoipa::path(delete, path = "/runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
     (status = 204, description = "it is gone"),
     (status = 404, body = ErrorReply),

@@ -181,8 +181,8 @@ async fn list(
     .await
 }
 
-/// Searches tools: names that begin so, then whole words, then near words, then the most recent. `/tools/search` answers
-/// the same.
+/// Searches tools: name prefixes first, then whole words, then similar words, then the most recent. `/tools/search`
+/// answers the same.
 #[utoipa::path(get, path = "/tools/tools/search", tag = "tools", params(SearchQuery), responses(
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
@@ -211,7 +211,7 @@ async fn search(
     .await
 }
 
-/// Whether a tool is there for whoever sees this toolbox.
+/// Whether this toolbox may see a tool.
 pub(super) fn is_seen(tools: &Shared, store: &BundleStore, view: &ToolView) -> bool {
     if !tools.is_narrowed() {
         return true;

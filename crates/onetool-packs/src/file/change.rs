@@ -1,8 +1,8 @@
-//! Changes of files, all or nothing.
+//! Changes files, all or nothing.
 //!
-//! Every new content is first written whole to a temporary file beside its target and flushed; then each target is
-//! checked to be still what the change was computed from; only then do the renames happen. When one fails, those before
-//! it are undone. Mode bits and owner are those of the file that is replaced.
+//! New content is first written to a temporary file next to its target and flushed. Then each target is checked to be
+//! still the file that the change was computed from. Only then are the files renamed; if one rename fails, the earlier
+//! ones are undone. A replacement keeps the mode bits and the owner of the old file.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use super::place::{Place, io_error, is_a_directory};
 use super::settings::FileSettings;
 use super::trash;
 
-/// What a file holds before a change.
+/// A file before a change.
 #[derive(Debug)]
 pub(super) struct Before {
     pub(super) content: Content,
@@ -29,12 +29,12 @@ pub(super) struct Change {
     pub(super) place: Place,
     pub(super) before: Option<Before>,
     pub(super) after: Option<Vec<u8>>,
-    /// New mode bits; `None` keeps those there are.
+    /// New mode bits; `None` keeps the current ones.
     pub(super) mode: Option<u32>,
 }
 
 impl Before {
-    /// The mode bits, where the system has them.
+    /// The mode bits, if the system has them.
     #[cfg(unix)]
     #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
     pub(super) fn mode(&self) -> Option<u32> {
@@ -42,14 +42,14 @@ impl Before {
         Some(self.metadata.mode() & 0o7777)
     }
 
-    /// The mode bits, where the system has them.
+    /// The mode bits, if the system has them.
     #[cfg(not(unix))]
     pub(super) fn mode(&self) -> Option<u32> {
         None
     }
 }
 
-/// What is at `place` now, ready to be changed. `None` where nothing is.
+/// Reads the file at `place` before a change; `None` if there is none.
 pub(super) fn before(settings: &FileSettings, place: &Place) -> Result<Option<Before>, ToolError> {
     let metadata = match place.metadata() {
         Ok(metadata) => metadata,
@@ -66,7 +66,7 @@ pub(super) fn before(settings: &FileSettings, place: &Place) -> Result<Option<Be
     Ok(Some(Before { content, metadata }))
 }
 
-/// Makes all changes, or none.
+/// Applies all changes, or none.
 pub(super) fn apply(settings: &FileSettings, changes: &[Change]) -> Result<(), ToolError> {
     let mut staged = Vec::with_capacity(changes.len());
     for change in changes {
@@ -92,7 +92,7 @@ pub(super) fn apply(settings: &FileSettings, changes: &[Change]) -> Result<(), T
     Ok(())
 }
 
-/// Someone else may have written since the change was computed.
+/// Fails if the file was modified after the change was computed.
 fn check_unchanged(settings: &FileSettings, change: &Change) -> Result<(), ToolError> {
     let now = match before(settings, &change.place) {
         Ok(now) => now.map(|now| now.content.hash),
@@ -110,7 +110,7 @@ enum Done<'a> {
     Discarded(&'a Change, PathBuf),
 }
 
-/// Puts back what was there, newest step first, and says so when even that fails.
+/// Undoes the steps in reverse order; the error lists files that could not be restored.
 fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
     let mut lost = Vec::new();
     for step in done.into_iter().rev() {
@@ -144,12 +144,12 @@ fn put_back(change: &Change) -> Result<(), ToolError> {
     Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change))
 }
 
-/// A temporary file with the new content, beside its target. Removed unless committed.
+/// A temporary file with the new content, next to its target. Removed unless committed.
 struct Staged {
     parent: Dir,
     temporary: String,
     name: OsString,
-    /// Folders made for it, deepest first, removed with it.
+    /// Folders created for it, deepest first, removed with it.
     made: Vec<PathBuf>,
     root: Dir,
     committed: bool,
@@ -202,19 +202,19 @@ impl Staged {
         };
         outcome.map_err(|error| io_error(&change.place.shown, &error))?;
         self.committed = true;
-        // A file system that can't flush a folder is no reason to fail.
+        // Some file systems cannot flush a folder, which is not an error.
         if let Ok(folder) = self.parent.open(".") {
             let _ = folder.sync_all();
         }
         Ok(())
     }
 
-    /// A name that appeared meanwhile is not replaced: a link is made, which fails where there is one.
+    /// Creates the file through a hard link, which fails if the name exists meanwhile.
     fn create(&self) -> io::Result<()> {
         match self.parent.hard_link(&self.temporary, &self.parent, &self.name) {
             Ok(()) => self.parent.remove_file(&self.temporary),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // Some file systems know no hard links.
+            // Some file systems do not support hard links.
             Err(_) => self.parent.rename(&self.temporary, &self.parent, &self.name),
         }
     }
@@ -232,7 +232,7 @@ impl Drop for Staged {
     }
 }
 
-/// Only the superuser may give files away; for everybody else the owner is right already.
+/// Restores the owner. Only the superuser can change it; for other users it is already right.
 #[cfg(unix)]
 fn keep_owner(file: &cap_std::fs::File, before: &Metadata) {
     use cap_std::fs::MetadataExt as _;

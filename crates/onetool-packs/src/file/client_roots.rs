@@ -1,4 +1,4 @@
-//! Folders that the client names as its roots, where the configuration lets them count.
+//! Folders that the client names as its roots, if the configuration allows them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use onetool_sdk::ToolContext;
 
 use super::Files;
 
-/// Roots of one client that count.
+/// Maximum number of roots of one client.
 const MAX_ROOTS: usize = 32;
 
 impl Files {
-    /// The same files with the roots of the client that a call comes from.
+    /// Adds the roots of the calling client.
     pub(super) async fn of(&self, ctx: &ToolContext) -> Self {
         let Some(client) = ctx.call.client.as_ref().filter(|_| self.settings.client_roots) else { return self.clone() };
-        // A client that does not answer has none: its paths are then outside, and the error says what is inside.
+        // A client that does not answer has no roots: its paths are then outside, and the error lists the allowed
+        // folders.
         let named = client.roots().await.unwrap_or_default();
         let mut roots = self.settings.roots.clone();
         for root in named.iter().take(MAX_ROOTS).filter_map(|uri| folder(uri)) {
@@ -28,7 +29,7 @@ impl Files {
     }
 }
 
-/// The folder of a `file:` URI of this machine. The whole machine and the home folder are nobody's project.
+/// The folder of a local `file:` URI. The root folder and the home folder are not accepted as projects.
 fn folder(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -38,7 +39,7 @@ fn folder(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && !is_too_large).then_some(path)
 }
 
-/// A path without its percent signs.
+/// Percent-decodes a path.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -1,7 +1,7 @@
-//! A text file in memory: its text, and everything else that must survive a change of it.
+//! A text file in memory: its text, and everything else that a change must preserve.
 //!
-//! Bytes that are not UTF-8 text are refused with the reason, never converted: what cannot be written back as it was is
-//! not read. The byte order mark is kept apart from the text, line endings stay in it.
+//! Bytes that are not UTF-8 are refused with a reason, never converted: a file that could not be written back unchanged
+//! is not read. The byte order mark is kept apart from the text; line endings stay in it.
 
 use std::io::Read as _;
 
@@ -26,7 +26,7 @@ impl Newline {
         }
     }
 
-    /// The ending that most lines have; `None` for a text without one.
+    /// The most frequent line ending; `None` for a text without one.
     pub(super) fn dominant(text: &str) -> Option<Self> {
         let all = text.matches('\n').count();
         let crlf = text.matches("\r\n").count();
@@ -37,7 +37,7 @@ impl Newline {
         }
     }
 
-    /// The ending that all lines have; `None` for a mixture, or a text without one.
+    /// The ending of all lines; `None` if they differ or there are none.
     pub(super) fn only(text: &str) -> Option<Self> {
         let all = text.matches('\n').count();
         let crlf = text.matches("\r\n").count();
@@ -49,7 +49,7 @@ impl Newline {
         }
     }
 
-    /// The text with this ending after every line.
+    /// Converts all line endings of a text.
     pub(super) fn apply(self, text: &str) -> String {
         let unix = text.replace("\r\n", "\n");
         match self {
@@ -59,13 +59,13 @@ impl Newline {
     }
 }
 
-/// A text file as it was read.
+/// A text file in memory.
 #[derive(Debug, Clone)]
 pub(super) struct Content {
     /// Without the byte order mark.
     pub(super) text: String,
     pub(super) bom: bool,
-    /// Of the bytes on the disk.
+    /// Hash of the bytes on disk.
     pub(super) hash: String,
 }
 
@@ -93,7 +93,7 @@ impl Content {
         })
     }
 
-    /// The bytes of a new text in place of this one.
+    /// Encodes a new text with this file's byte order mark.
     pub(super) fn bytes_with(&self, text: &str) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(text.len() + 3);
         if self.bom && !text.starts_with(BOM) {
@@ -126,7 +126,7 @@ pub(super) fn too_large(shown: &str, max_bytes: usize) -> ToolError {
         .with_hint("file.read with offset and limit and file.grep work on files of any size")
 }
 
-/// The hash of a content as it is shown and expected: 32 hex digits.
+/// The hash of a file's content, as 32 hex digits.
 pub(super) fn hash(bytes: &[u8]) -> String {
     hash_text(&blake3::hash(bytes))
 }

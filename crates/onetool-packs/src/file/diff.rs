@@ -1,10 +1,10 @@
-//! Diffs of files, named as git names them.
+//! Diffs of files, with names in git's format.
 
 use std::fmt::Write as _;
 
 use crate::diff;
 
-/// The change of the file `name`; `None` on either side is a file that is not there. Empty when nothing changed.
+/// Returns the diff of the file `name`; `None` on either side means no file. Empty if nothing changed.
 pub(super) fn unified(name: &str, before: Option<&str>, after: Option<&str>) -> String {
     if before == after {
         return String::new();
@@ -14,7 +14,7 @@ pub(super) fn unified(name: &str, before: Option<&str>, after: Option<&str>) -> 
     if changes.is_empty() { format!("--- {old}\n+++ {new}\n") } else { changes }
 }
 
-/// Lines that were added and removed.
+/// Numbers of added and removed lines.
 pub(super) fn counts(diff: &str) -> (usize, usize) {
     let body = || diff.lines().skip(2);
     (body().filter(|line| line.starts_with('+')).count(), body().filter(|line| line.starts_with('-')).count())
@@ -27,7 +27,7 @@ fn side(prefix: &str, name: &str, content: Option<&str>) -> String {
     if name.chars().any(|c| c == '"' || c == '\\' || c.is_control()) {
         return quoted(&format!("{prefix}{name}"));
     }
-    // A tab ends a name with spaces, as git itself writes it.
+    // As in git, a tab ends a name that contains spaces.
     let end = if name.contains(' ') { "\t" } else { "" };
     format!("{prefix}{name}{end}")
 }

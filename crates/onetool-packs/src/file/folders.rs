@@ -1,4 +1,4 @@
-//! `file.make_folder` and `file.move`: where things are.
+//! `file.make_folder` and `file.move`.
 
 use std::path::Path;
 
@@ -83,7 +83,7 @@ fn rename(files: &Files, input: &MoveInput) -> Result<ToolResult, ToolError> {
         return Err(ToolError::value_error(format!("{} and {} are in different roots", source.shown, target.shown))
             .with_hint("write the new file, then delete the old one"));
     }
-    // What governs the program is protected by its path; a folder above it must not carry it away.
+    // Protected files are protected by path, so a folder that contains them must not be moved.
     if settings.trash_dir.starts_with(&source.relative) || source.dir.exists(source.relative.join(".git")) {
         return Err(ToolError::denied(format!("{} holds protected files; it can't be moved", source.shown)));
     }

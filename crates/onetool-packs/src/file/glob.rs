@@ -1,4 +1,4 @@
-//! `file.glob`: files by the form of their names.
+//! `file.glob`: finds files by name.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::place::{self, Purpose, shown};
 use super::walk::{Filter, Next, Walk, glob_set};
 use crate::blocking::{Stop, blocking};
 
-/// Paths that are collected before they are sorted and cut.
+/// Maximum number of paths that are collected before sorting.
 const MAX_COLLECTED: usize = 200_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ pub(super) fn tool(files: Files) -> Tool {
 fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, ToolError> {
     let globs = glob_set(&input.pattern)?;
     let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
-    // A pattern that spells a dot name out wants it.
+    // A pattern that names a dot file explicitly includes hidden files.
     let names_hidden = input.pattern.split('/').any(|part| part.starts_with('.') && part != ".");
     let walk = Walk {
         files,
@@ -92,7 +92,7 @@ fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, Too
     let first = files.is_first_root(&place);
     let paths: Vec<String> = found
         .iter()
-        // What the walk named must really be beneath the root.
+        // Paths from the walk must really be beneath the root.
         .filter(|relative| place.dir.symlink_metadata(relative).is_ok())
         .take(limit)
         .map(|relative| shown(&place.root, first, relative))
@@ -106,7 +106,7 @@ fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, Too
     ToolResult::json(paths)
 }
 
-/// A list has no place to say that it is not all.
+/// A plain list cannot say that it is incomplete.
 pub(super) fn too_many(limit: usize) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, format!("there are more than {limit} paths"))
         .with_hint("narrow the pattern or the folder, or pass limit=... for the first ones")

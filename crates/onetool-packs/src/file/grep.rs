@@ -1,7 +1,8 @@
-//! `file.grep`: lines by their content.
+//! `file.grep`: finds lines by content.
 //!
-//! Files are searched on several threads, each streamed through one buffer; what is kept is at most the lines that are
-//! shown. Patterns run in linear time.
+//! Files are searched on several threads, each streamed through one buffer; only the lines to be shown are kept.
+//! Patterns
+//! run in linear time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ use crate::lines::{GAP, clip_around, push_context, push_match};
 
 const DEFAULT_MATCHES: usize = 200;
 const MAX_CONTEXT: usize = 50;
-/// A search needs one line in memory; a file with longer ones is not searched.
+/// A search needs a whole line in memory; a file with longer ones is not searched.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_SHOWN_CHARS: usize = 400;
 
@@ -113,7 +114,7 @@ struct Shown {
     number: u64,
     text: String,
     matched: bool,
-    /// Lines are missing before this one.
+    /// Whether lines are missing before this one.
     gap: bool,
 }
 
@@ -232,14 +233,14 @@ fn searcher(input: &GrepInput) -> Searcher {
         .build()
 }
 
-/// How many matches all threads together may still take.
+/// The number of matches that all threads together may still take.
 struct Budget {
     taken: AtomicUsize,
     most: usize,
 }
 
 impl Budget {
-    /// Takes one; `false` when that was the last.
+    /// Takes one; `false` if it was the last.
     fn take(&self) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed) + 1 < self.most
     }
@@ -251,7 +252,7 @@ impl Budget {
 
 /// Collects the lines of one file.
 struct Collect<'a> {
-    /// Finds where in a long line the match is.
+    /// Finds the match within a long line.
     matcher: &'a RegexMatcher,
     budget: &'a Budget,
     stop: &'a Stop,
@@ -287,7 +288,7 @@ impl Sink for Collect<'_> {
         }
         self.matches.count += 1;
         match self.output {
-            // The first match in a file is all that is asked for.
+            // The first match in a file is enough.
             Output::Files => return Ok(false),
             Output::Count => return Ok(true),
             Output::Text | Output::Matches => {}
@@ -317,7 +318,7 @@ impl Sink for Collect<'_> {
     }
 }
 
-/// Everything found, in the order of paths.
+/// Everything found, in path order.
 struct Report<'a> {
     found: Found,
     limit: usize,

@@ -1,18 +1,18 @@
-//! What governs this program: its configuration, secrets, tool files and stored state. No tool may change it, and no
-//! tool may read the part of it that holds secrets.
+//! Guards the files that control this program: its configuration, secrets, tool files and stored state. No tool may
+//! change them, and no tool may read those that contain secrets.
 //!
 //! A name does not identify a file: links, `--config`, `include` and `tools_dir` lead to the same file by other names.
-//! So everything is known by the path as it was given, by its canonical path, and by device and inode.
+//! Therefore each guarded file is known by the path as given, by its canonical path, and by device and inode.
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// Files below guarded folders that are compared by inode, at most. Only asked for files with more than one name.
+/// Maximum number of files below guarded folders that are compared by inode. Only needed for files with several names.
 #[cfg(unix)]
 const MAX_COMPARED_FILES: usize = 10_000;
 
-/// What may be done to a guarded path.
+/// The allowed access to a guarded path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     ReadOnly,
@@ -26,41 +26,42 @@ struct Item {
     access: Access,
 }
 
-/// Everything that the tools of this pack must leave alone.
+/// The paths that the tools of this pack must not touch.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     items: Vec<Item>,
     patterns: Vec<Pattern>,
 }
 
-/// Files that are guarded by what they are called.
+/// Files that are guarded by name.
 #[derive(Debug, Clone)]
 struct Pattern {
     files: GlobSet,
-    /// Folders that may hold such files, below the first part that varies.
+    /// Folders that may contain such files, below the first wildcard.
     folders: GlobSet,
-    /// The part that does not vary, by all its names.
+    /// The part without wildcards, by all its names.
     fixed: Vec<PathBuf>,
     access: Access,
 }
 
 impl Guard {
-    /// A file, or a folder with everything in it, that may be read and not changed.
+    /// Protects a file, or a folder with everything in it, against changes.
     pub fn protect(&mut self, path: impl AsRef<Path>) {
         self.add(path.as_ref(), Access::ReadOnly);
     }
 
-    /// A file, or a folder with everything in it, that may not even be read.
+    /// Protects a file, or a folder with everything in it, against reading too.
     pub fn hide(&mut self, path: impl AsRef<Path>) {
         self.add(path.as_ref(), Access::Hidden);
     }
 
-    /// Every file whose absolute path matches, also one that does not exist yet. A malformed pattern matches nothing.
+    /// Protects every file whose absolute path matches, even one that does not exist yet. A malformed pattern matches
+    /// nothing.
     pub fn protect_matching(&mut self, pattern: &str) {
         self.add_matching(pattern, Access::ReadOnly);
     }
 
-    /// The same for files that may not even be read.
+    /// The same, but the files may not be read either.
     pub fn hide_matching(&mut self, pattern: &str) {
         self.add_matching(pattern, Access::Hidden);
     }
@@ -69,7 +70,7 @@ impl Guard {
         let folder = fixed_part(Path::new(pattern));
         let rest = Path::new(pattern).strip_prefix(&folder).unwrap_or(Path::new(pattern)).to_owned();
         let fixed = names_of(&folder);
-        // `*/*.py`: the files, and the folders on the way to them.
+        // `*/*.py`: the files, and the folders that lead to them.
         let parts: Vec<PathBuf> =
             rest.ancestors().map(Path::to_owned).filter(|part| part.iter().next().is_some()).collect();
         let Some((files, folders)) = parts.split_first() else { return };
@@ -90,8 +91,8 @@ impl Guard {
         self.items.push(Item { names: names_of(path), access });
     }
 
-    /// Whether something may be written, replaced, moved or deleted at this path. Folders above what is guarded may
-    /// not be moved or deleted either.
+    /// Whether this path may not be written, replaced, moved or deleted. Folders above guarded ones may not be moved or
+    /// deleted either.
     pub(super) fn forbids_change(&self, path: &Path) -> bool {
         let touches = |name: &PathBuf| path.starts_with(name) || name.starts_with(path);
         self.items.iter().any(|item| item.names.iter().any(touches))
@@ -99,14 +100,15 @@ impl Guard {
             || self.is_another_name(path, |_| true)
     }
 
-    /// Whether nothing may be written in this folder. Folders above what is guarded may be written in.
+    /// Whether nothing may be written in this folder. Writing in folders above guarded ones is allowed.
     pub(super) fn forbids_writing_in(&self, folder: &Path) -> bool {
         self.items.iter().any(|item| item.names.iter().any(|name| folder.starts_with(name)))
             || self.patterns.iter().any(|pattern| pattern.files.is_match(folder))
     }
 
-    /// Whether a folder, or a link to one, may not come to this path or go from it: it could bring files that a pattern
-    /// matches there, or take them away.
+    /// Whether a folder, or a link to one, may not be moved to or from this path: the move could add or remove files
+    /// that
+    /// match a pattern.
     pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {
         self.patterns
             .iter()
@@ -124,7 +126,7 @@ impl Guard {
             || self.is_another_name(path, is_hidden)
     }
 
-    /// Whether a file that has several names is one of ours under another name.
+    /// Whether a file with several hard links is a guarded one under another name.
     #[cfg(unix)]
     fn is_another_name(&self, path: &Path, counts: impl Fn(&Item) -> bool) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -147,12 +149,12 @@ impl Guard {
     }
 }
 
-/// Whether `path` is this file, or a folder with it inside.
+/// Whether `path` is this file, or a folder that contains it.
 #[cfg(unix)]
 fn holds_file(path: &Path, identity: (u64, u64), left: &mut usize) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     if *left == 0 {
-        // Too many to compare: on the safe side.
+        // Too many to compare: assume a match.
         return true;
     }
     *left -= 1;
@@ -164,8 +166,8 @@ fn holds_file(path: &Path, identity: (u64, u64), left: &mut usize) -> bool {
     (metadata.dev(), metadata.ino()) == identity
 }
 
-/// The names that lead to `path`: as given, with its folder resolved, and with everything resolved. The last is the
-/// most resolved one.
+/// The names of `path`: as given, with its folder resolved, and with everything resolved. The last one is the most
+/// resolved.
 fn names_of(path: &Path) -> Vec<PathBuf> {
     let given = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = vec![given.clone()];
@@ -215,7 +217,7 @@ mod tests {
             assert!(guard.forbids_reading(&folder.join(name)), "{name}");
             assert!(guard.forbids_change(&folder.join(name)), "{name}");
         }
-        // Folders above are looked at, not moved.
+        // Folders above may be read, but not moved.
         for name in ["real", "real/sub"] {
             assert!(!guard.forbids_reading(&folder.join(name)), "{name}");
             assert!(guard.forbids_change(&folder.join(name)), "{name}");

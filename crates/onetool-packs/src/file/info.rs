@@ -1,4 +1,4 @@
-//! `file.info`: what a path is.
+//! `file.info`: describes a path.
 
 use std::io::Read as _;
 
@@ -42,7 +42,7 @@ pub(super) fn tool(files: Files) -> Tool {
             let files = files.clone();
             async move {
                 let files = files.of(&ctx).await;
-                // Without the content it is small, whatever the file.
+                // Without the content the work is small for any file.
                 if !input.content && nearby::is_known(&files.settings.roots) {
                     return info(&files, &input, &Stop::of(&ctx));
                 }

@@ -1,4 +1,4 @@
-//! `file.list`: what is in a folder.
+//! `file.list`: lists a folder.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -43,11 +43,11 @@ use super::NativePack;
 #[derive(Clone)]
 struct Files {
     settings: Arc<FileSettings>,
-    /// One change at a time, from reading what is there to writing what shall be.
+    /// Held during a change, from reading the current state to writing the new one.
     writing: Arc<Mutex<()>>,
 }
 
-/// How long a change waits for those before it.
+/// How long a change waits for earlier ones.
 const WRITE_WAIT: Duration = Duration::from_secs(20);
 
 impl Files {
@@ -62,8 +62,8 @@ impl Files {
     }
 }
 
-/// The absolute path of a file or folder that a caller names, for a tool that is about to read it, or to write there: by
-/// the same rules as this pack's own tools. Blocks.
+/// Resolves the path of a file or folder for a tool outside this pack that will read or write it, by the same rules as
+/// the pack's own tools. Blocks.
 pub fn resolve(settings: &FileSettings, path: &str, for_writing: bool) -> Result<PathBuf, ToolError> {
     let purpose = if for_writing { place::Purpose::Write } else { place::Purpose::Read };
     place::elsewhere(settings, path, purpose)

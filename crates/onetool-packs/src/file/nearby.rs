@@ -1,19 +1,20 @@
-//! Files that are read where a call arrives, without a thread for it.
+//! Decides when a small file can be read directly, without a blocking thread.
 //!
-//! To hand work to a thread and to hear of its end takes longer than to read a small file, which the system most often has in
-//! memory. That is safe where no file can keep its reader waiting: on disks of this machine, with nothing else mounted
-//! below the roots. Whether that is so is found out by a thread, as that question may have to wait too, and holds for a moment.
+//! Switching to a thread takes longer than reading a small file, which the system usually has in memory. Reading
+//! directly
+//! is safe if no file can block its reader: on local disks, with nothing else mounted below the roots. A thread checks
+//! that, because the check itself may block; the answer is cached for a short time.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The largest file that is read so, in bytes.
+/// Maximum size of a file that is read directly, in bytes.
 pub(super) const SMALL: u64 = 64 << 10;
-/// How long an answer holds.
+/// How long an answer is cached.
 const HOLDS: Duration = Duration::from_secs(5);
-/// Answers that are kept.
+/// Maximum number of cached answers.
 const MAX_KEPT: usize = 64;
 
 struct Known {
@@ -24,13 +25,13 @@ struct Known {
 
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// Whether all roots are known to be on disks of this machine.
+/// Whether all roots are known to be on local disks.
 pub(super) fn is_known(roots: &[PathBuf]) -> bool {
     let known = KNOWN.lock();
     known.iter().any(|known| known.roots == roots && known.is_nearby && known.since.elapsed() < HOLDS)
 }
 
-/// Finds out, unless it is known. May wait.
+/// Checks the roots, unless the answer is cached. May block.
 pub(super) fn find_out(roots: &[PathBuf]) {
     if KNOWN.lock().iter().any(|known| known.roots == roots && known.since.elapsed() < HOLDS) {
         return;
@@ -56,7 +57,7 @@ fn are_nearby(_: &[PathBuf]) -> bool {
     false
 }
 
-/// Ext, XFS, Btrfs, F2FS, ZFS, tmpfs and what containers lay over them.
+/// Ext, XFS, Btrfs, F2FS, ZFS, tmpfs and the overlay file system of containers.
 #[cfg(target_os = "linux")]
 const DISKS: &[u64] = &[0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x2FC1_2FC1, 0x0102_1994, 0x794C_7630];
 
@@ -65,11 +66,11 @@ fn is_on_a_disk(root: &Path) -> bool {
     rustix::fs::statfs(root).is_ok_and(|system| DISKS.contains(&(system.f_type as u64 & 0xFFFF_FFFF)))
 }
 
-/// Whether something is mounted below a folder, as the kernel lists mounts.
+/// Whether something is mounted below a folder, according to the kernel's list of mounts.
 #[cfg(target_os = "linux")]
 fn has_mounts(mounts: &str, folder: &Path) -> bool {
     mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| {
-        // A space in a path is written as its octal number.
+        // The kernel writes spaces in paths as octal escapes.
         let place = PathBuf::from(place.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"));
         place != folder && place.starts_with(folder)
     })

@@ -1,4 +1,4 @@
-//! What a change of one file comes to, as its caller is told.
+//! The result of changing one file, as reported to the caller.
 
 use serde_json::{Value as Json, json};
 
@@ -8,15 +8,15 @@ use super::diff;
 use super::place::slashed;
 use super::settings::FileSettings;
 
-/// The difference that a change makes.
+/// The effect of a change.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
-    /// Of the content afterwards; `None` for a file that is removed.
+    /// Hash of the new content; `None` for a removed file.
     hash: Option<String>,
     added: usize,
     removed: usize,
-    /// `None` where it is too large to be told.
+    /// `None` if it is too large to report.
     diff: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Outcome {
     pub(super) fn of(settings: &FileSettings, change: &Change) -> Self {
         let before = change.before.as_ref().map(|before| before.content.full_text().into_bytes());
         let changed = before != change.after;
-        // Both sides were checked to be text before.
+        // Both sides are already known to be text.
         let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let (old, new) = (text(&before), text(&change.after));
         let diff = diff::unified(&slashed(&change.place.relative), old.as_deref(), new.as_deref());
@@ -33,7 +33,7 @@ impl Outcome {
         Self { changed, hash: change.after.as_deref().map(hash), added, removed, diff }
     }
 
-    /// Adds what there is to tell to an answer.
+    /// Adds the details to an answer.
     pub(super) fn describe(self, answer: &mut Json) {
         answer["hash"] = json!(self.hash);
         answer["added"] = json!(self.added);

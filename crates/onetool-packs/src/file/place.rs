@@ -1,8 +1,9 @@
-//! From a path that a caller wrote to a place inside a root.
+//! Resolves a caller's path to a place inside a root.
 //!
 //! Every place is a directory handle and a path below it, and everything is opened through that handle: no symbolic
-//! link, `..`, absolute path or exchange of a folder at the wrong moment leads outside, because the kernel resolves the
-//! path beneath the handle. The path is canonical, so that rules on paths see where it really leads.
+//! link,
+//! `..`, absolute path or concurrently replaced folder leads outside, because the kernel resolves the path beneath the
+//! handle. The path is canonical, so that rules on paths apply to the real location.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,11 +14,11 @@ use onetool_sdk::ToolError;
 
 use super::settings::{FileSettings, real};
 
-/// How many names of a folder are compared with one that is missing.
+/// Maximum number of names in a folder that are compared with a missing one.
 const MAX_COMPARED_NAMES: usize = 5000;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// What a path is needed for.
+/// The purpose of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
@@ -28,11 +29,11 @@ pub(super) enum Purpose {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) dir: Dir,
-    /// The root's own path, for showing and walking.
+    /// The root's own path, for display and for walking.
     pub(super) root: PathBuf,
     /// Canonical and below `dir`; `.` is the root itself.
     pub(super) relative: PathBuf,
-    /// As the caller may write it again: relative in the first root, absolute elsewhere.
+    /// The path as the caller may use it: relative in the first root, absolute elsewhere.
     pub(super) shown: String,
 }
 
@@ -45,7 +46,7 @@ impl Place {
         self.dir.symlink_metadata(&self.relative)
     }
 
-    /// Refuses a folder, or a link to one, that would carry tool files to this place or away from it.
+    /// Refuses a folder, or a link to one, whose move would add or remove tool files at this place.
     pub(super) fn check_folder(&self, settings: &FileSettings) -> Result<(), ToolError> {
         if settings.is_fixed_folder(&real(&self.root), &self.relative) {
             let message = format!("{} is protected: tools are loaded from below it", self.shown);
@@ -54,7 +55,7 @@ impl Place {
         Ok(())
     }
 
-    /// Opens a regular file. A pipe or a device is refused, and never waited for.
+    /// Opens a regular file. A pipe or a device is refused without waiting for it.
     pub(super) fn open_file(&self) -> Result<File, ToolError> {
         let file = open_at(&self.dir, &self.relative).map_err(|error| io_error(&self.shown, &error))?;
         let metadata = file.metadata().map_err(|error| io_error(&self.shown, &error))?;
@@ -68,10 +69,10 @@ impl Place {
     }
 }
 
-/// Opens for reading, without waiting for the other end where it is a pipe.
+/// Opens for reading, without waiting for the other end of a pipe.
 ///
-/// The path is canonical, and no link on it is followed: one that somebody puts in the place of a folder after the rules were
-/// asked leads nowhere.
+/// The path is canonical, and links in it are not followed: a link that replaces a folder after the rules were checked
+/// leads nowhere.
 #[cfg(unix)]
 pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, openat};
@@ -104,7 +105,7 @@ pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
     dir.open_with(relative, cap_std::fs::OpenOptions::new().read(true))
 }
 
-/// A path that exists, links followed.
+/// Resolves an existing path, following links.
 pub(super) fn existing(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<Place, ToolError> {
     let start = start(settings, path)?;
     start.dir.metadata(&start.given).map_err(|error| start.explain(settings, path, &error))?;
@@ -112,7 +113,7 @@ pub(super) fn existing(settings: &FileSettings, path: &str, purpose: Purpose) ->
     start.place(settings, relative, purpose)
 }
 
-/// A path that may or may not exist: links are followed as far as there is something.
+/// Resolves a path that may not exist: links are followed as far as it exists.
 pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolError> {
     if path.ends_with(['/', std::path::MAIN_SEPARATOR]) {
         return Err(ToolError::raised("IsADirectoryError", format!("{path} names a folder, not a file")));
@@ -121,8 +122,8 @@ pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolE
     start.place(settings, relative, Purpose::Write)
 }
 
-/// The absolute path of what a tool outside this pack is about to use itself, by the same rules. It may be missing, and it
-/// may be a folder, in which the tool then reads or writes.
+/// The absolute path of a file for a tool outside this pack, by the same rules. It may be missing, or be a folder in
+/// which the tool reads or writes.
 pub(super) fn elsewhere(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<PathBuf, ToolError> {
     let (start, relative) = reached(settings, path)?;
     let (root, is_folder) = (real(&start.root), start.dir.metadata(&relative).is_ok_and(|metadata| metadata.is_dir()));
@@ -134,7 +135,7 @@ pub(super) fn elsewhere(settings: &FileSettings, path: &str, purpose: Purpose) -
     Ok(if place.is_root() { root } else { root.join(&place.relative) })
 }
 
-/// Where a path leads, below a root.
+/// Resolves a path below a root.
 fn reached(settings: &FileSettings, path: &str) -> Result<(Start, PathBuf), ToolError> {
     let start = start(settings, path)?;
     let mut existing = start.given.clone();
@@ -167,7 +168,7 @@ fn reached(settings: &FileSettings, path: &str) -> Result<(Start, PathBuf), Tool
     Ok((start, without_dots(&relative)))
 }
 
-/// The directory entry itself: a link is not followed.
+/// Resolves the directory entry itself: a link is not followed.
 pub(super) fn entry(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<Place, ToolError> {
     let start = start(settings, path)?;
     start.dir.symlink_metadata(&start.given).map_err(|error| start.explain(settings, path, &error))?;
@@ -182,7 +183,7 @@ pub(super) fn entry(settings: &FileSettings, path: &str, purpose: Purpose) -> Re
     start.place(settings, without_dots(&relative), purpose)
 }
 
-/// A root and what the caller wants below it, not yet looked at.
+/// A root and the unresolved path below it.
 struct Start {
     dir: Dir,
     root: PathBuf,
@@ -203,7 +204,7 @@ fn start(settings: &FileSettings, path: &str) -> Result<Start, ToolError> {
         return open_root(root, true, given.to_owned());
     }
     for (index, root) in settings.roots.iter().enumerate() {
-        // The caller may know the root by the name in the settings or by its real one.
+        // The caller may use the root's name from the settings or its real one.
         let real = std::fs::canonicalize(root).ok();
         let below =
             given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
@@ -239,7 +240,7 @@ impl Start {
     }
 
     fn explain(&self, settings: &FileSettings, path: &str, error: &io::Error) -> ToolError {
-        // The kernel's own refusals have a number; the one for leaving the root has none.
+        // The kernel's own errors have a number; the error for leaving the root has none.
         if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
             return outside(settings, path);
         }
@@ -255,7 +256,7 @@ impl Start {
         }
     }
 
-    /// Names that exist and look like the first part of the path that does not.
+    /// Existing names that are similar to the first missing part of the path.
     fn near_names(&self) -> Vec<String> {
         let mut folder = PathBuf::from(".");
         for component in self.given.components() {
@@ -305,7 +306,7 @@ fn protected(shown: &str) -> ToolError {
         .with_hint("ask the user to change it")
 }
 
-/// The program was started where no project is.
+/// The error if the program was started outside a project.
 fn no_root() -> ToolError {
     ToolError::denied("no folder is open to file tools: onetool was started in the home folder or in /").with_hint(
         "start it in the project's folder, or set tools.file.roots in ~/.onetool/onetool.yaml, e.g. [\"~/projects/app\"]",
@@ -326,7 +327,7 @@ pub(super) fn is_a_directory(shown: &str) -> ToolError {
         .with_hint(format!("file.list({shown:?}) shows what is in it"))
 }
 
-/// An error of the file system, as Python would raise it.
+/// Converts a file system error to Python's exception.
 pub(super) fn io_error(shown: &str, error: &io::Error) -> ToolError {
     match error.kind() {
         io::ErrorKind::NotFound => ToolError::raised("FileNotFoundError", format!("{shown} does not exist")),

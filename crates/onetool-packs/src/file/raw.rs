@@ -1,7 +1,6 @@
-//! Bytes as they are: what `open` in the sandbox reads and writes, and what is not text.
+//! Raw bytes: used by `open` in the sandbox, and for files that are not text.
 //!
-//! A replaced file is the old one or the new one; an addition goes to its end. Folders are not made on the way, as Python
-//! does not make them.
+//! Replacing a file is atomic; appending writes to its end. Folders are not created, as in Python.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -15,7 +14,7 @@ use super::Files;
 use super::content::too_large;
 use super::place::{self, Place, io_error, is_a_directory};
 
-/// The most bytes that one call reads.
+/// Maximum number of bytes per read.
 const MAX_READ_BYTES: u64 = 4 << 20;
 
 /// What happens to a file that is there.
@@ -27,7 +26,7 @@ pub(super) enum WriteMode {
     Create,
 }
 
-/// At most `limit` bytes from `offset` on.
+/// Reads at most `limit` bytes from `offset`.
 pub(super) fn read(place: &Place, offset: u64, limit: u64) -> Result<Vec<u8>, ToolError> {
     let mut file = place.open_file()?;
     let fail = |error: io::Error| io_error(&place.shown, &error);

@@ -1,4 +1,4 @@
-//! `file.read`: the text of a file as it is, a window of it with line numbers, or its bytes.
+//! `file.read`: reads the text of a file, a part of it with line numbers, or its bytes.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Read};
@@ -71,7 +71,7 @@ pub(super) fn tool(files: Files) -> Tool {
     .with_returns("str | bytes", "the text; with line_numbers=True a header line, then numbered lines; with byte_offset bytes")
 }
 
-/// A small file, read at once where that is known to be safe. Whatever goes wrong is told by the usual way.
+/// Reads a small file directly where that is known to be safe. Errors are left to the usual way.
 fn read_nearby(files: &Files, input: &ReadInput, ctx: &ToolContext) -> Option<Result<ToolResult, ToolError>> {
     let settings = &files.settings;
     if !nearby::is_known(&settings.roots) {
@@ -163,7 +163,7 @@ fn beyond(shown: &str, offset: u64, total: u64) -> ToolError {
     ToolError::value_error(format!("offset {offset} is beyond the end of {shown}, which has {total} lines"))
 }
 
-/// A file whose content is hashed and counted on its way, and whose reading ends when the call does.
+/// A file that is hashed and counted while it is read, and that stops when the call does.
 struct Watched<'a> {
     file: cap_std::fs::File,
     hasher: blake3::Hasher,

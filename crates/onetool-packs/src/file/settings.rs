@@ -1,4 +1,4 @@
-//! What the pack may touch and how much: one table of limits.
+//! The allowed paths and the limits of the pack.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ pub const FILE: Section<FileKeys> = Section::new("tools.file");
 
 use super::guard::Guard;
 
-/// What no tool may read: the secrets of this program.
+/// Files that no tool may read: the secrets of this program.
 const UNREADABLE: &[&str] = &["**/.onetool/**/secrets.yaml", "**/.onetool/**/secrets.yml"];
 
-/// What no tool may write: a hook, a configuration or an extension that is written here would run outside the sandbox.
+/// Files that no tool may write: a hook, a configuration or an extension written here would run outside the sandbox.
 const PROTECTED: &[&str] = &["**/.git", "**/.git/**", "**/.onetool", "**/.onetool/**"];
 
 /// Settings of the pack `file`.
@@ -31,23 +31,23 @@ const PROTECTED: &[&str] = &["**/.git", "**/.git/**", "**/.onetool", "**/.onetoo
 pub struct FileSettings {
     /// Folders that the tools may use. Relative paths start at the first; the others are reached by absolute paths.
     pub roots: Vec<PathBuf>,
-    /// Whether the client's own roots count too, after these.
+    /// Whether the client's own roots are allowed too, after these.
     pub client_roots: bool,
-    /// The most that one `read` with line numbers answers, in bytes.
+    /// Maximum size of one `read` with line numbers, in bytes.
     pub max_read_bytes: usize,
-    /// The largest file that is held in memory: written, edited, patched, or read as plain text.
+    /// Maximum size of a file in memory: written, edited, patched, or read as plain text.
     pub max_write_bytes: usize,
-    /// Longer lines are clipped where they are shown.
+    /// Longer lines are clipped in output.
     pub max_line_chars: usize,
-    /// The most entries, paths or matches that one call answers.
+    /// Maximum number of entries, paths or matches per call.
     pub max_results: usize,
-    /// The most paths that `list` and `glob` give to code.
+    /// Maximum number of paths that `list` and `glob` return to code.
     pub max_paths: usize,
-    /// The largest diff that is answered; of a larger one only its size is told.
+    /// Maximum size of a returned diff; of a larger one only its size is reported.
     pub max_diff_bytes: usize,
-    /// Where `delete` moves things, below the root that they are in.
+    /// Where `delete` moves files, below their root.
     pub trash_dir: PathBuf,
-    /// The files that govern this program.
+    /// The files that control this program.
     pub guard: Arc<Guard>,
     unreadable: GlobSet,
     protected: GlobSet,
@@ -72,7 +72,7 @@ impl FileSettings {
         }
     }
 
-    /// From the section `tools.file`.
+    /// Reads the section `tools.file`.
     pub fn read(reader: &mut Reader) -> Self {
         let project = reader.places().project.clone();
         let keys = reader.read(&FILE);
@@ -80,38 +80,38 @@ impl FileSettings {
         let is_too_large = reader.places().is_too_large();
         let defaults = Self { client_roots: keys.client_roots, ..Self::for_project(project) };
         match roots.is_empty() {
-            // Nobody meant to open the whole machine.
+            // The whole machine is never a default root.
             true if is_too_large => Self { roots: Vec::new(), ..defaults },
             true => defaults,
             false => Self { roots, ..defaults },
         }
     }
 
-    /// The same with the files that govern this program left alone.
+    /// Adds the files that control this program, which the tools must not change.
     #[must_use]
     pub fn with_guard(self, guard: Guard) -> Self {
         Self { guard: Arc::new(guard), ..self }
     }
 
-    /// Looks at the whole path too: a root may itself be the folder with the secrets.
+    /// Checks the absolute path too: a root may itself be the folder with the secrets.
     pub(super) fn is_unreadable(&self, real_root: &Path, relative: &Path) -> bool {
         let whole = real_root.join(relative);
         self.unreadable.is_match(relative) || self.unreadable.is_match(&whole) || self.guard.forbids_reading(&whole)
     }
 
-    /// Looks at the whole path too, and at what it leads to.
+    /// Checks the absolute path too, and its target.
     pub(super) fn is_protected(&self, real_root: &Path, relative: &Path) -> bool {
         let whole = real_root.join(relative);
         self.protected.is_match(relative) || self.protected.is_match(&whole) || self.guard.forbids_change(&whole)
     }
 
-    /// Whether a folder is, or lies in, what may not be written to.
+    /// Whether a folder is protected against writing, or lies in one that is.
     pub(super) fn is_within_protected(&self, real_root: &Path, relative: &Path) -> bool {
         let whole = real_root.join(relative);
         self.protected.is_match(relative) || self.protected.is_match(&whole) || self.guard.forbids_writing_in(&whole)
     }
 
-    /// Whether a folder may not come to this path or go from it.
+    /// Whether a folder may not be moved to or from this path.
     pub(super) fn is_fixed_folder(&self, real_root: &Path, relative: &Path) -> bool {
         self.guard.forbids_moving_folder(&real_root.join(relative))
     }
@@ -122,7 +122,7 @@ pub(super) fn real(root: &Path) -> PathBuf {
     std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
 }
 
-/// Case does not matter: on some file systems `.GIT` is `.git`.
+/// Ignores case: on some file systems `.GIT` is `.git`.
 fn glob_set(globs: &[&str]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {

@@ -1,4 +1,4 @@
-//! The tools through the same door as every caller: JSON in, JSON out, on a real folder.
+//! Calls the tools as every caller does, with JSON in and out, on a real folder.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ mod searching;
 mod shape;
 mod writing;
 
-/// A project folder and the tools on it.
+/// A project folder and its tools.
 pub(super) struct Desk {
     pub(super) folder: tempfile::TempDir,
     tools: Vec<Tool>,
@@ -60,7 +60,7 @@ impl Desk {
     pub(super) async fn call_in(&self, name: &str, arguments: Json, ctx: ToolContext) -> Result<Json, ToolError> {
         let tool = self.tools.iter().find(|tool| tool.name() == name).unwrap();
         let mut arguments = arguments;
-        // Most tests look at what a reader is shown; the others say so.
+        // Most tests check the detailed view; the others disable it.
         let detailed = match name {
             "read" => Some("line_numbers"),
             "list" | "glob" => Some("details"),

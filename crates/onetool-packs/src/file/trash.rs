@@ -1,6 +1,6 @@
-//! `file.delete`: out of the way, not out of the world.
+//! `file.delete`: moves files to the trash.
 //!
-//! What is deleted moves to a folder of its own below the trash of its root, with the path it had, so that it can be
+//! A deleted file moves to a folder of its own below the trash of its root, with its previous path, so that it can be
 //! moved back. It never leaves its root, so the move is one rename.
 
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn delete(files: &Files, input: &DeleteInput) -> Result<ToolResult, ToolError> {
     ToolResult::json(json!({"path": place.shown, "type": kind(metadata.file_type()), "trash": slashed(&trashed)}))
 }
 
-/// Moves what is at `place` to the trash of its root; returns where it is.
+/// Moves a file to the trash of its root; returns its new path.
 pub(super) fn discard(settings: &FileSettings, place: &Place) -> Result<PathBuf, ToolError> {
     let trash = &settings.trash_dir;
     if trash.starts_with(&place.relative) {
@@ -71,7 +71,7 @@ pub(super) fn discard(settings: &FileSettings, place: &Place) -> Result<PathBuf,
         place.check_folder(settings)?;
     }
     let fail = |error: std::io::Error| io_error(&place.shown, &error);
-    // Names by version 7 identifiers sort by time.
+    // Version 7 UUIDs sort by time.
     let target = trash.join(uuid::Uuid::now_v7().to_string()).join(&place.relative);
     place.dir.create_dir_all(target.parent().unwrap_or(Path::new("."))).map_err(fail)?;
     let ignore = trash.join(".gitignore");

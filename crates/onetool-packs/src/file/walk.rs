@@ -1,7 +1,7 @@
-//! Going through folders as git would: what `.gitignore` and `.ignore` name is left out.
+//! Walks folders like git: files matched by `.gitignore` and `.ignore` are skipped.
 //!
-//! The walk itself only yields names; whoever wants a content opens it beneath the root's handle. Links are not
-//! followed, `.git`, the trash and what may not be read are never entered.
+//! The walk itself only yields names; a file's content is opened beneath the root's handle. Links are not followed, and
+//! `.git`, the trash and unreadable folders are never entered.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::place::Place;
 use super::settings::real;
 use crate::blocking::Stop;
 
-/// More threads than this help no disk.
+/// More threads than this do not help.
 const MAX_THREADS: usize = 8;
 
-/// Whether what `.gitignore` names, or what starts with a dot, is left out.
+/// Whether ignored or hidden files are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
     Skip,
@@ -30,7 +30,7 @@ impl Filter {
     }
 }
 
-/// What to go through.
+/// A walk and its options.
 pub(super) struct Walk<'a> {
     pub(super) files: &'a Files,
     pub(super) place: &'a Place,
@@ -38,7 +38,7 @@ pub(super) struct Walk<'a> {
     pub(super) ignored: Filter,
 }
 
-/// Whether to go on after a file.
+/// Whether to continue after a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,
@@ -46,8 +46,8 @@ pub(super) enum Next {
 }
 
 impl Walk<'_> {
-    /// Calls a visitor with every file's path relative to the root, on several threads at once. `visitor` makes one for
-    /// each thread.
+    /// Calls a visitor with every file's path relative to the root, on several threads. `visitor` creates one for each
+    /// thread.
     pub(super) fn visit<V, F>(&self, stop: &Stop, visitor: V) -> Result<(), ToolError>
     where
         V: Fn() -> F + Sync,
@@ -82,7 +82,7 @@ impl Walk<'_> {
                     if stop.is_set() {
                         return WalkState::Quit;
                     }
-                    // A folder that can't be read holds nothing for us.
+                    // Skip folders that cannot be read.
                     let Ok(entry) = entry else { return WalkState::Continue };
                     if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                         return WalkState::Continue;
@@ -97,13 +97,13 @@ impl Walk<'_> {
         stop.check()
     }
 
-    /// A path of the walk, relative to where it starts.
+    /// A path of the walk, relative to its start.
     pub(super) fn below_start<'p>(&self, relative: &'p Path) -> &'p Path {
         relative.strip_prefix(&self.place.relative).unwrap_or(relative)
     }
 }
 
-/// Compiles a glob on paths: `*` stays inside one name, `**` crosses folders, `{a,b}` chooses.
+/// Compiles a glob on paths: `*` matches within a name, `**` across folders, `{a,b}` either.
 pub(super) fn glob_set(pattern: &str) -> Result<GlobSet, ToolError> {
     let bad = |error: globset::Error| {
         ToolError::value_error(format!("{pattern:?} is not a valid glob: {}", error.kind()))

@@ -1,4 +1,4 @@
-//! `file.write`: a whole file.
+//! `file.write`: writes a whole file.
 
 use onetool_sdk::{ErrorKind, Tool, ToolError, ToolResult, define_tool};
 use schemars::JsonSchema;

@@ -31,7 +31,7 @@ keys! {
 pub const LLM: Section<LlmKeys> = Section::new("tools.llm");
 
 impl LlmSettings {
-    /// From the section `tools.llm`.
+    /// Reads the section `tools.llm`.
     pub fn read(reader: &mut Reader) -> Self {
         let keys = reader.read(&LLM);
         let key = match keys.key.as_ref().map(|key| reader.expand(key)).transpose() {

@@ -1,6 +1,6 @@
 //! The pack `llm`: a model as a function. Work on text that needs no tools of its own stays out of the conversation.
 //!
-//! The model is the client's own where the client offers it (MCP sampling), else the OpenAI-compatible endpoint of the
+//! The client's own model is used if it offers one (MCP sampling), or else the OpenAI-compatible endpoint of the
 //! configuration, which may be on this machine.
 
 mod keys;
@@ -114,7 +114,7 @@ async fn transform(models: &Models, input: TransformInput, ctx: &CallContext) ->
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
-    // A closing tag in the data must not end it.
+    // A closing tag in the data must not end the input.
     let data = data.replace("</input>", "</ input>");
     let mut prompt = format!("{}\n\n<input>\n{data}\n</input>", input.prompt.trim());
     if let Some(schema) = &input.schema {
@@ -143,7 +143,7 @@ async fn transform(models: &Models, input: TransformInput, ctx: &CallContext) ->
         .with_hint("make the schema simpler, or describe its fields in the prompt"))
 }
 
-/// The value in an answer, if it fits.
+/// Parses the value in an answer and checks it against the schema.
 fn fitting(validator: &Validator, answer: &str) -> Result<Json, String> {
     let value = json_in(answer).ok_or_else(|| "it is not JSON".to_owned())?;
     match validator.issues(&value).first() {
@@ -152,7 +152,7 @@ fn fitting(validator: &Validator, answer: &str) -> Result<Json, String> {
     }
 }
 
-/// JSON as models write it: alone, in a fence, or with words around it.
+/// Finds JSON as models write it: alone, in a code fence, or surrounded by text.
 fn json_in(answer: &str) -> Option<Json> {
     let text = answer.trim();
     if let Ok(value) = serde_json::from_str(text) {

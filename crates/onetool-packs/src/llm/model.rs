@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::settings::{EXCERPT_CHARS, Endpoint, LlmSettings, MAX_ANSWER_BYTES, Via};
 
-/// Who says what in a conversation.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     User,
@@ -25,7 +25,7 @@ impl Role {
     }
 }
 
-/// What a model is asked.
+/// A question to a model.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) system: String,
@@ -153,7 +153,7 @@ impl Models {
         text.map(str::to_owned).ok_or_else(|| upstream(format!("the answer of the model at {host} holds no text")))
     }
 
-    /// A server may repeat the key that it did not like.
+    /// Redacts the key, which a server's error message may repeat.
     fn redacted(&self, text: &str) -> String {
         match self.settings.endpoint.as_ref().and_then(|endpoint| endpoint.key.as_deref()) {
             Some(key) if !key.is_empty() => text.replace(key, "***"),

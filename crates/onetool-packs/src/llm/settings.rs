@@ -1,13 +1,13 @@
-//! Which model the pack `llm` asks and how much it may send: one table of limits.
+//! The model that the pack `llm` uses, and its limits.
 
 use std::time::Duration;
 
 /// Settings of the pack `llm`: the keys of `tools.llm`.
 #[derive(Debug, Clone)]
 pub struct LlmSettings {
-    /// `via`: whom to ask.
+    /// `via`: which model to use.
     pub via: Via,
-    /// `endpoint` and what belongs to it.
+    /// `endpoint`, with its model and key.
     pub endpoint: Option<Endpoint>,
     /// The secrets that `key` names.
     pub secrets: Vec<String>,
@@ -19,10 +19,10 @@ pub struct LlmSettings {
     pub timeout: Duration,
 }
 
-/// Whom to ask.
+/// Which model to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Via {
-    /// The client where it offers its model (sampling), else the endpoint.
+    /// The client's model if it offers one (sampling), or else the endpoint.
     #[default]
     Auto,
     Client,
@@ -32,7 +32,7 @@ pub enum Via {
 /// A server that speaks OpenAI's chat completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Up to and without `/chat/completions`, such as `http://127.0.0.1:11434/v1`.
+    /// The base URL without `/chat/completions`, such as `http://127.0.0.1:11434/v1`.
     pub url: String,
     pub model: String,
     pub key: Option<String>,
@@ -51,9 +51,9 @@ impl Default for LlmSettings {
     }
 }
 
-/// The largest answer that is read.
+/// Maximum size of an answer.
 pub(super) const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// How often an answer that does not fit its schema is asked for again.
+/// How often the model is asked to correct an answer that does not match its schema.
 pub(super) const MAX_CORRECTIONS: usize = 2;
-/// How much of a failed reply an error shows.
+/// How much of a failed reply an error quotes.
 pub(super) const EXCERPT_CHARS: usize = 300;

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A server of chat completions: gives the answers in turn, and keeps what it was sent.
+/// A chat completions server that returns the answers in turn and records the requests.
 struct Server {
     url: String,
     sent: Arc<Mutex<Vec<(String, Json)>>>,
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// A client with a model of its own, or without one.
+/// A client with or without its own model.
 struct Bridge {
     answer: Result<Json, ToolError>,
     asked: Mutex<Vec<Json>>,
@@ -146,7 +146,7 @@ async fn the_clients_model_comes_first() {
     let said = call_by(&server.pack(), "ask", json!({"prompt": "x"}), ctx).await.unwrap();
     assert_eq!(said.str(), "from the client");
     assert_eq!(bridge.asked.lock()[0]["messages"][0]["content"]["text"], json!("x"));
-    // A client without a model: the endpoint is asked.
+    // The client has no model: the endpoint is used.
     let bridge = Bridge { answer: Err(ToolError::unavailable("no sampling")), asked: Mutex::default() };
     let ctx = CallContext { client: Some(Arc::new(bridge)), ..CallContext::default() };
     let said = call_by(&server.pack(), "ask", json!({"prompt": "x"}), ctx.clone()).await.unwrap();

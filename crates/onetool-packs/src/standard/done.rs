@@ -1,4 +1,4 @@
-//! `std.done`: the work is finished.
+//! `std.done`: reports that the work is finished.
 
 use onetool_sdk::{Tool, ToolResult, define_tool};
 use schemars::JsonSchema;

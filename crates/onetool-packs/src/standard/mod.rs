@@ -1,7 +1,7 @@
-//! The pack `std`: what every agent needs beside its tools: to end, to plan, and to look into large results.
+//! The pack `std`: what every agent needs besides its tools: finishing, planning, and reading large results.
 //!
-//! The plan lives as long as the server, or in the state that several servers share. Stored results are read through [`ResultReader`], a line at a time, so their
-//! size does not matter.
+//! The plan lives as long as the server, or in the state that several servers share. Stored results are read through
+//! [`ResultReader`], a line at a time, so their size does not matter.
 
 mod done;
 mod results;

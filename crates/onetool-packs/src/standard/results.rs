@@ -1,6 +1,6 @@
-//! `std.tool_output_cache` and `std.tool_output_cache_grep`: looking into results that were too large to show.
+//! `std.tool_output_cache` and `std.tool_output_cache_grep`: read results that were too large to show.
 //!
-//! Both stream: one line is in memory at a time, and of a very long line only its start.
+//! Both stream: only one line is in memory at a time, and only the start of a very long one.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
@@ -19,19 +19,19 @@ const DEFAULT_LINES: u64 = 2000;
 const DEFAULT_MATCHES: usize = 100;
 const MAX_MATCHES: usize = 1000;
 const MAX_CONTEXT: usize = 50;
-/// The most that one call answers.
+/// Maximum size of one answer.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 const MAX_LINE_CHARS: usize = 2000;
 const MAX_MATCH_CHARS: usize = 400;
 /// How much of one line is searched.
 const MAX_SEARCHED_BYTES: usize = 16 * 1024 * 1024;
-/// The compiled pattern's size.
+/// Maximum size of the compiled pattern.
 const MAX_PATTERN_BYTES: usize = 4 * 1024 * 1024;
 
 /// Opens stored results by their handle.
 pub trait ResultReader: Send + Sync {
-    /// The text of a result, from its start. Blocks; called where blocking is allowed. The error tells whether there is
-    /// no such result or it has expired. A result of somebody else is not there.
+    /// Opens the text of a result from its start. Blocks; called where blocking is allowed. The error says whether the
+    /// result does not exist or has expired. A result of another user does not exist.
     fn open(&self, handle: &str, ctx: &CallContext) -> Result<Box<dyn BufRead + Send>, ToolError>;
 }
 
@@ -114,7 +114,7 @@ pub(super) fn grep_tool(results: Arc<dyn ResultReader>) -> Tool {
     .with_returns("str", "numbered lines, those that match marked by a colon")
 }
 
-/// Results as whoever calls may read them.
+/// A stored result that the caller may read.
 struct Stored<'a> {
     results: &'a dyn ResultReader,
     ctx: &'a CallContext,
@@ -222,7 +222,7 @@ fn pattern(input: &GrepInput) -> Result<Regex, ToolError> {
     })
 }
 
-/// Visits every line, and returns how many there were. At most `keep` bytes of a line are given.
+/// Visits every line with at most `keep` of its bytes, and returns their number.
 fn each_line(
     results: &Stored<'_>,
     handle: &str,
@@ -253,7 +253,7 @@ fn text_of(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// The part of a line around a place, without turning megabytes into text for it.
+/// The part of a line around a position, decoded without converting the whole line.
 fn excerpt(bytes: &[u8], at: usize) -> String {
     let margin = MAX_MATCH_CHARS * 4;
     if bytes.len() <= margin * 2 {
@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// Results in memory, and one that is a gigabyte long without being anywhere.
+    /// Results in memory, and a generated one of a gigabyte.
     struct Shelf(HashMap<&'static str, String>);
 
     impl ResultReader for Shelf {
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// One line without end but for its length.
+    /// A single line of a given length.
     struct Huge {
         left: usize,
     }

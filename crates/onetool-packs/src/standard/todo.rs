@@ -1,4 +1,4 @@
-//! `std.todo_read` and `std.todo_write`: a plan that is always whole and valid.
+//! `std.todo_read` and `std.todo_write`: a plan that is always complete and valid.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ struct Item {
     status: Status,
 }
 
-/// The plan, wherever shared state is kept.
+/// The plan, in shared state.
 pub(super) struct List {
     documents: Arc<dyn Documents>,
 }
@@ -69,7 +69,7 @@ impl List {
     }
 }
 
-/// Everyone who has a name has a plan of their own.
+/// Each named user has their own plan.
 fn key(ctx: &CallContext) -> Result<Key, ToolError> {
     let name = match ctx.principal_owner() {
         Some(owner) => format!("plan-{}", owner.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
@@ -128,7 +128,7 @@ fn answer(items: &[Item]) -> Result<ToolResult, ToolError> {
     ToolResult::json(json!({"todos": items, "open": open}))
 }
 
-/// Gives items without an id the number of their place, or the next one that is free.
+/// Numbers items without an id by position, or with the next free number.
 fn numbered(mut items: Vec<Item>) -> Vec<Item> {
     let mut taken: HashSet<String> = items.iter().map(|item| item.id.clone()).collect();
     for (index, item) in items.iter_mut().enumerate() {

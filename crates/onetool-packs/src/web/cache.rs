@@ -1,4 +1,4 @@
-//! Replies that are used again for a while: bounded by their size together, the oldest go first.
+//! A cache of replies, bounded by total size; the oldest are evicted first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A reply as it came.
+/// A cached reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Where it came from in the end, after redirects.
+    /// The final address, after redirects.
     pub(super) url: reqwest::Url,
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
 }
 
-/// Replies by the address that was asked for.
+/// Replies by requested address.
 pub(super) struct Cache {
     entries: Mutex<Entries>,
     ttl: Duration,
@@ -41,7 +41,7 @@ impl Cache {
 
     pub(super) fn put(&self, url: &str, reply: Arc<Reply>, now: Instant) {
         let size = reply.body.len() + url.len();
-        // One reply does not push out everything else.
+        // A single reply must not evict everything else.
         if self.ttl.is_zero() || size > self.max_bytes / 4 {
             return;
         }

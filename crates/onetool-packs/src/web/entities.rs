@@ -1,8 +1,8 @@
-//! Character references of HTML: numbers, and the names that pages use.
+//! HTML character references: numeric ones, and the names that pages use.
 
 use onetool_outbound::WINDOWS_1252;
 
-/// Names and what they stand for. Those that HTML knows besides are left as they are written.
+/// Names and their characters. Other names of HTML are left as written.
 const NAMES: &[(&str, &str)] = &[
     ("AElig", "Æ"),
     ("Aacute", "Á"),
@@ -127,10 +127,10 @@ const NAMES: &[(&str, &str)] = &[
     ("zwnj", ""),
 ];
 
-/// The longest name, and more than the longest sensible number.
+/// At least as long as the longest name and any valid number.
 const MAX_NAME: usize = 12;
 
-/// Text with its references replaced.
+/// Decodes the references in a text.
 pub(super) fn decode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -152,7 +152,7 @@ pub(super) fn decode(text: &str) -> String {
     out
 }
 
-/// What the reference after `&` stands for, and how long it is with its semicolon.
+/// Decodes the reference after `&`; returns its length, including the semicolon, too.
 fn reference(text: &str) -> Option<(String, usize)> {
     let end = text.bytes().take(MAX_NAME).position(|byte| !(byte.is_ascii_alphanumeric() || byte == b'#'))?;
     if text.as_bytes()[end] != b';' {

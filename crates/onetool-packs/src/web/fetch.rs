@@ -1,4 +1,4 @@
-//! Reading pages: addresses are checked at every step, one deadline over redirects, one limit over the reply.
+//! Fetches pages: addresses are checked at every redirect, with one deadline and one size limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -19,10 +19,10 @@ use super::settings::{
 };
 use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
 
-/// How much of a failed reply an error shows.
+/// How much of a failed reply an error quotes.
 const EXCERPT_CHARS: usize = 200;
 
-/// Reads pages for the pack.
+/// Fetches pages for the pack.
 pub(super) struct Fetcher {
     pub(super) settings: WebSettings,
     client: OnceLock<Client>,
@@ -36,7 +36,7 @@ impl Fetcher {
         Self { settings, client: OnceLock::new(), cache, robots: Mutex::default() }
     }
 
-    /// A page, from the cache where it is fresh and `fresh` does not ask for more.
+    /// Returns a page, from the cache if allowed and not expired.
     pub(super) async fn get(
         &self,
         address: &str,
@@ -54,7 +54,7 @@ impl Fetcher {
         Ok(reply)
     }
 
-    /// A request to an address of the configuration, answered with JSON.
+    /// Sends a request to a configured address, and reads the reply as JSON.
     pub(super) async fn ask(
         &self,
         url: &Url,
@@ -64,7 +64,7 @@ impl Fetcher {
         ctx: &CallContext,
     ) -> Result<Json, ToolError> {
         let work = async {
-            // The configuration names it, so it may also be on this machine.
+            // It is named in the configuration, so it may be on this machine.
             let client = build_client(AllowedHosts::origin_of(url))?;
             let mut request = client.request(method, url.clone()).header(ACCEPT, "application/json");
             for (name, value) in headers {
@@ -127,7 +127,7 @@ impl Fetcher {
         Err(upstream(None, format!("{start} redirects more than {MAX_REDIRECTS} times")))
     }
 
-    /// Whether an address may be read: by our rules, then by the site's.
+    /// Whether an address may be read, by our rules and by the site's.
     async fn check(&self, url: &Url) -> Result<(), ToolError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(ToolError::denied(format!("{url} is not an http or https address")));
@@ -164,14 +164,14 @@ impl Fetcher {
         robots
     }
 
-    /// As RFC 9309 says: no file allows everything, a site that fails allows nothing.
+    /// As in RFC 9309: a missing file allows everything, a server error allows nothing.
     async fn read_robots(&self, url: &Url) -> Robots {
         let Ok(mut url) = url.join("/robots.txt") else { return Robots::allow_all() };
         for _ in 0..=MAX_REDIRECTS {
             if !self.settings.allowed_hosts.permits(&url) {
                 return Robots::allow_all();
             }
-            // A site that cannot be reached tells so when the page itself is asked for.
+            // If the site cannot be reached, the request for the page itself reports it.
             let Ok(response) = self.send(&url).await else { return Robots::allow_all() };
             let status = response.status();
             let target = response.headers().get(LOCATION).filter(|_| status.is_redirection());
@@ -207,7 +207,7 @@ impl Fetcher {
     }
 }
 
-/// Whether a reply that is already there will do.
+/// Whether a cached reply is acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freshness {
     Cached,
@@ -225,7 +225,7 @@ fn build_client(allowed: AllowedHosts) -> Result<Client, ToolError> {
         .map_err(|error| ToolError::internal(format!("no HTTP client: {error}")))
 }
 
-/// An address as people write it: `example.org/x` is https.
+/// Parses an address as people write it: `example.org/x` means https.
 fn parse(address: &str) -> Result<Url, ToolError> {
     let address = address.trim();
     if address.chars().count() > MAX_URL_CHARS {
@@ -266,7 +266,7 @@ async fn read_body(mut response: Response, limit: usize, url: &Url) -> Result<Ve
     Ok(body)
 }
 
-/// As much of a reply as comes, up to a limit.
+/// Reads the reply up to a limit.
 async fn read_start(mut response: Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {

@@ -1,17 +1,17 @@
-//! HTML as a tree, read as browsers read it: nothing is an error.
+//! Parses HTML into a tree like a browser: nothing is an error.
 //!
-//! Time and memory grow with the text alone: a tag is looked at once, and elements deeper than [`MAX_DEPTH`] become
+//! Time and memory are linear in the text: each tag is visited once, and elements deeper than [`MAX_DEPTH`] become
 //! children of the one at that depth.
 
 use super::entities;
 
-/// Deeper elements are flattened: whoever walks the tree may recurse.
+/// Deeper elements are flattened, so that walking the tree may recurse.
 pub(super) const MAX_DEPTH: usize = 100;
-/// More nodes are not read; a page that people read has a few thousand.
+/// Further nodes are dropped; a normal page has a few thousand.
 const MAX_NODES: usize = 400_000;
 const MAX_ATTRIBUTES: usize = 64;
 
-/// The place of a node in its [`Document`].
+/// The index of a node in its [`Document`].
 pub(super) type NodeId = usize;
 
 #[derive(Debug)]
@@ -63,12 +63,12 @@ impl Document {
         }
     }
 
-    /// All nodes in the order of the text.
+    /// All nodes in document order.
     pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> {
         0..self.nodes.len()
     }
 
-    /// The text of a node and everything below it, as it is.
+    /// The raw text of a node and its descendants.
     pub(super) fn text(&self, id: NodeId) -> String {
         let mut out = String::new();
         self.push_text(id, &mut out);
@@ -141,7 +141,7 @@ impl Builder {
         }
     }
 
-    /// Reads what begins with `<`, and gives what follows it.
+    /// Parses markup that begins with `<`, and returns the rest.
     fn markup<'a>(&mut self, text: &'a str) -> &'a str {
         let after = &text[1..];
         if let Some(comment) = after.strip_prefix("!--") {
@@ -188,7 +188,7 @@ impl Builder {
         rest
     }
 
-    /// Ends that HTML lets authors leave out.
+    /// Closes elements whose end tags HTML makes optional.
     fn imply_ends(&mut self, name: &str) {
         let (ends, within): (&[&str], &[&str]) = match name {
             "li" => (&["li"], &["ul", "ol", "menu"]),
@@ -207,7 +207,7 @@ impl Builder {
         }
     }
 
-    /// Closes the innermost of `names`, unless one of `borders` is around it.
+    /// Closes the innermost of `names`, unless one of `borders` is in between.
     fn close_up_to(&mut self, names: &[&str], borders: &[&str]) {
         for at in (1..self.open.len()).rev() {
             let name = self.name_at(at);
@@ -255,7 +255,7 @@ fn tag_name(text: &str) -> &str {
     &text[..end]
 }
 
-/// The attributes of a tag, and what follows its `>`.
+/// Parses the attributes of a tag; returns the text after its `>` too.
 fn attributes(text: &str) -> (Vec<(String, String)>, &str) {
     let mut found = Vec::new();
     let mut rest = text;
@@ -266,7 +266,7 @@ fn attributes(text: &str) -> (Vec<(String, String)>, &str) {
             Some(b'>') => return (found, &rest[1..]),
             _ => {}
         }
-        // A name may begin with anything, so that there is always progress.
+        // A name may begin with any character, which guarantees progress.
         let first = rest.chars().next().map_or(1, char::len_utf8);
         let stop = |c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/');
         let end = rest[first..].find(stop).map_or(rest.len(), |at| first + at);
@@ -291,7 +291,7 @@ fn attributes(text: &str) -> (Vec<(String, String)>, &str) {
     }
 }
 
-/// Where `</name` begins, in any case; the end of the text where it never does.
+/// Finds `</name`, ignoring case, or else the end of the text.
 fn find_end_tag(text: &str, name: &str) -> usize {
     let mut from = 0;
     while let Some(at) = text[from..].find("</") {

@@ -47,11 +47,11 @@ pub const WEB: Section<WebKeys> = Section::new("tools.web");
 const ALLOWED_HOSTS: &[&str] = &["tools", "web", "allowed_hosts"];
 
 impl WebSettings {
-    /// From the section `tools.web`.
+    /// Reads the section `tools.web`.
     pub fn read(reader: &mut Reader) -> Self {
         let keys = reader.read(&WEB);
         let allowed_hosts = match AllowedHosts::parse(keys.allowed_hosts.iter().map(String::as_str)) {
-            // What cannot be read must not be laxer than what was meant.
+            // An invalid value must not allow more than was intended.
             _ if reader.is_wrong(ALLOWED_HOSTS) => AllowedHosts::default(),
             Ok(hosts) => hosts,
             Err(error) => {

@@ -1,4 +1,4 @@
-//! A page as Markdown or as plain text: what it says, without what surrounds it.
+//! Converts a page to Markdown or plain text: its content, without what surrounds it.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,20 @@ use reqwest::Url;
 
 use super::html::{Document, Node, NodeId};
 
-/// Links that are listed of one page.
+/// Maximum number of links listed per page.
 const MAX_LINKS: usize = 500;
-/// An `<article>` or `<main>` with less text than this is not what the page is about.
+/// An `<article>` or `<main>` with less text than this is not the main content.
 const MIN_MAIN_CHARS: usize = 200;
 
-/// How a page is written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Markdown,
-    /// No marks, no addresses.
+    /// No markup, no addresses.
     Plain,
 }
 
-/// What was read from a page.
+/// The content of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) title: String,
@@ -28,7 +28,7 @@ pub(super) struct Page {
     pub(super) links: Vec<(String, String)>,
 }
 
-/// Reads a page that came from `base`.
+/// Converts a page that was fetched from `base`.
 pub(super) fn read(html: &str, base: &Url, style: Style) -> Page {
     let document = Document::parse(html);
     let base = document
@@ -62,7 +62,7 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `<main>` or the only `<article>`, where it holds what the page is about; else the body.
+/// `<main>` or the only `<article>`, if it has enough text; else the body.
 fn main_part(document: &Document) -> NodeId {
     let is_main = |id: &NodeId| document.name(*id) == "main" || document.attribute(*id, "role") == Some("main");
     let articles: Vec<NodeId> = document.ids().filter(|id| document.name(*id) == "article").collect();
@@ -91,7 +91,7 @@ fn visible_chars(document: &Document, id: NodeId) -> usize {
     }
 }
 
-/// What nobody reads: code, navigation, controls, and what the page itself hides.
+/// Elements that are not content: scripts, navigation, controls, and those that the page itself hides.
 fn is_hidden(document: &Document, id: NodeId) -> bool {
     let unread = [
         "script", "style", "noscript", "template", "nav", "svg", "form", "button", "select", "iframe", "head",
@@ -134,7 +134,7 @@ fn collect_links(
     }
 }
 
-/// Where a link leads, if that is something to follow and not a place in the same page.
+/// The target of a link, unless it is not followable or within the same page.
 fn address(document: &Document, id: NodeId, base: &Url) -> Option<String> {
     let target = document.attribute(id, "href")?.trim();
     if target.is_empty() || target.starts_with('#') {
@@ -152,7 +152,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Adds the blocks of an element's content.
+    /// Appends the content of an element as blocks.
     fn blocks(&self, id: NodeId, out: &mut Vec<String>) {
         let mut line = String::new();
         for child in self.document.children(id) {
@@ -170,7 +170,7 @@ impl Writer<'_> {
     }
 
     fn is_unwanted(&self, id: NodeId) -> bool {
-        // A header or footer of the whole page; an article's own belongs to it.
+        // A header or footer of the whole page; an article's own is part of it.
         let is_frame = matches!(self.document.name(id), "header" | "footer" | "aside")
             && matches!(self.document.name(self.root), "body" | "#root");
         is_hidden(self.document, id) || is_frame
@@ -272,7 +272,7 @@ impl Writer<'_> {
             }
             match self.document.name(*item) {
                 "li" => {}
-                // Lists right inside lists, as some pages have them.
+                // Lists directly inside lists, as on some pages.
                 "ul" | "ol" => {
                     self.list(*item, depth + 1, out);
                     continue;
@@ -335,7 +335,7 @@ impl Writer<'_> {
                 .iter()
                 .any(|child| matches!(self.document.name(*child), "table" | "ul" | "ol" | "pre" | "h1" | "h2" | "h3"))
         });
-        // One column, or whole documents in cells: a table for the looks.
+        // A single column, or blocks in cells: a layout table.
         if columns < 2 || holds_blocks {
             rows.iter().flatten().for_each(|cell| self.blocks(*cell, out));
             return;
@@ -374,7 +374,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Everything below an element on one line.
+    /// The content of an element on one line.
     fn line(&self, id: NodeId) -> String {
         let mut text = String::new();
         for child in self.document.children(id) {
@@ -438,14 +438,14 @@ impl Writer<'_> {
             out.push_str(&text);
             return;
         }
-        // The mark must touch the word; the spaces go outside.
+        // Markers must touch the word; spaces go outside.
         let start = text.len() - text.trim_start().len();
         let end = start + inner.len();
         out.push_str(&format!("{}{mark}{inner}{mark}{}", &text[..start], &text[end..]));
     }
 }
 
-/// Adds text with its runs of white space as one space each.
+/// Appends text with each run of white space as one space.
 fn push_squeezed(text: &str, out: &mut String) {
     for c in text.chars() {
         if c.is_whitespace() {

@@ -1,7 +1,7 @@
 //! The pack `web`: pages as text that a model can read, and searches.
 //!
-//! Every public address may be read; addresses of this machine and of private networks only where the configuration names
-//! them, also behind a redirect or a name that leads there. A site's robots.txt is followed.
+//! Every public address may be read. Addresses of this machine and of private networks must be named in the
+//! configuration, even behind a redirect or a DNS name. A site's robots.txt is followed.
 
 mod cache;
 mod entities;
@@ -167,7 +167,7 @@ async fn fetch(
     ctx: &CallContext,
 ) -> Result<Value, ToolError> {
     let reply = fetcher.get(url, freshness, ctx).await?;
-    // Large pages take a while: not on the threads that everything else needs.
+    // Large pages take a while: do not block the async threads.
     tokio::task::spawn_blocking(move || shown(&reply, format))
         .await
         .map_err(|error| ToolError::internal(format!("the page could not be read: {error}")))?
@@ -209,7 +209,7 @@ fn json_value(reply: &Reply) -> Result<Value, ToolError> {
     Ok(Value::from_json(json))
 }
 
-/// What a reply holds.
+/// The kind of content of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Html,
@@ -219,7 +219,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By its type, or where that says nothing by how it begins.
+    /// Determined by the content type, or else by how the content begins.
     fn of(reply: &Reply) -> Self {
         let media = reply.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match media.as_str() {

@@ -1,23 +1,23 @@
-//! robots.txt (RFC 9309): what a site asks programs to leave alone.
+//! robots.txt (RFC 9309): the paths that a site asks programs not to read.
 
 /// The product name that a group of rules may address.
 const PRODUCT: &str = "onetool";
-/// Rules of one site that are looked at.
+/// Maximum number of rules per site.
 const MAX_RULES: usize = 2000;
 
-/// The rules of a site that hold for us.
+/// The rules of a site that apply to us.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Robots {
     rules: Vec<(String, bool)>,
 }
 
 impl Robots {
-    /// A site without a file, or one that nobody may read.
+    /// For a site without a file, or with one that may not be read.
     pub(super) fn allow_all() -> Self {
         Self::default()
     }
 
-    /// A site that cannot answer now: RFC 9309 asks to stay away.
+    /// For a site that cannot answer now: RFC 9309 forbids access.
     pub(super) fn disallow_all() -> Self {
         Self { rules: vec![("/".to_owned(), false)] }
     }
@@ -60,7 +60,7 @@ impl Robots {
         Self { rules: ours.unwrap_or(others) }
     }
 
-    /// Whether a path (with its query) may be read: the longest rule that matches decides, and of equals the one that allows.
+    /// Whether a path (with its query) may be read: the longest matching rule wins, and among equals one that allows.
     pub(super) fn permits(&self, path: &str) -> bool {
         let matching = self.rules.iter().filter(|(pattern, _)| matches(pattern, path));
         let strongest = matching.max_by_key(|(pattern, allows)| (pattern.len(), *allows));
@@ -68,7 +68,7 @@ impl Robots {
     }
 }
 
-/// A pattern matches a beginning; `*` is anything, `$` at its end is the end. Works through both once for each `*`.
+/// Matches a prefix; `*` matches anything, and a final `$` the end. Scans both once for each `*`.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, anchored) = pattern.strip_suffix('$').map_or((pattern, false), |pattern| (pattern, true));
     let mut parts = pattern.split('*');
@@ -87,7 +87,7 @@ fn matches(pattern: &str, path: &str) -> bool {
     if !anchored || last_is_star || rest.is_empty() {
         return true;
     }
-    // `*.php$`: a later place may be the one at the end.
+    // `*.php$`: a later match may be at the end.
     pattern.rsplit_once('*').is_some_and(|(_, tail)| path.ends_with(tail) && !tail.is_empty())
 }
 

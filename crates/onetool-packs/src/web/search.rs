@@ -1,4 +1,4 @@
-//! `web.search`: one question to one engine of the configuration, one shape of answer.
+//! `web.search`: sends a query to a configured engine, with the same result format for all engines.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ fn engine<'a>(engines: &'a [Engine], name: Option<&str>) -> Result<&'a Engine, T
     })
 }
 
-/// What an engine found; entries without an address are passed over.
+/// Parses the results of an engine; entries without an address are skipped.
 fn hits(kind: EngineKind, answer: &Json, count: usize) -> Vec<Json> {
     let list = match kind {
         EngineKind::Brave => answer.pointer("/web/results"),
@@ -110,7 +110,7 @@ fn hits(kind: EngineKind, answer: &Json, count: usize) -> Vec<Json> {
     };
     let text = |entry: &Json, name: &str| {
         let text = entry.get(name).and_then(Json::as_str).unwrap_or_default();
-        // Brave marks the words that it found.
+        // Brave highlights the matching words.
         super::entities::decode(&text.replace("<strong>", "").replace("</strong>", ""))
     };
     list.and_then(Json::as_array)

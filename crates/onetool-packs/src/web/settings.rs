@@ -1,4 +1,4 @@
-//! What the pack `web` may reach and how much it may take: one table of limits.
+//! The allowed addresses and the limits of the pack `web`.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ pub struct WebSettings {
     pub allowed_hosts: AllowedHosts,
     /// `robots`: whether a site's robots.txt is followed.
     pub follows_robots: bool,
-    /// `max_bytes`: the largest reply, after decompression.
+    /// `max_bytes`: maximum size of a reply, after decompression.
     pub max_bytes: usize,
-    /// `timeout`: the longest that one page may take, with redirects.
+    /// `timeout`: time limit for one page, including redirects.
     pub timeout: Duration,
-    /// `cache_ttl`: how long a reply is used again; zero keeps none.
+    /// `cache_ttl`: how long a reply is cached; zero disables the cache.
     pub cache_ttl: Duration,
-    /// `max_parallel`: how many pages `fetch_all` reads at once.
+    /// `max_parallel`: how many pages `fetch_all` reads in parallel.
     pub max_parallel: usize,
-    /// `engines`, in the order of the configuration: the first is used where none is named.
+    /// `engines`, in the order of the configuration: the first is the default.
     pub engines: Vec<Engine>,
 }
 
@@ -30,13 +30,13 @@ pub struct Engine {
     pub kind: EngineKind,
     /// The address that requests go to.
     pub url: String,
-    /// The key that it asks for; `None` where its secret is not set.
+    /// The engine's key; `None` if its secret is not set.
     pub key: Option<String>,
-    /// The secrets that the key is made of.
+    /// The secrets that the key contains.
     pub secrets: Vec<String>,
 }
 
-/// How an engine is asked, and how it answers.
+/// The protocol of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
     Brave,
@@ -45,7 +45,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// By its name in the configuration.
+    /// The kind with this name in the configuration.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "brave" => Some(Self::Brave),
@@ -55,7 +55,7 @@ impl EngineKind {
         }
     }
 
-    /// Where it is, unless the configuration says otherwise. SearXNG is whoever runs it.
+    /// The default address. SearXNG has none: it is self-hosted.
     pub fn usual_url(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com/res/v1/web/search"),
@@ -72,7 +72,7 @@ impl EngineKind {
 impl Default for WebSettings {
     fn default() -> Self {
         Self {
-            // The rule is valid; were it not, nothing would be allowed.
+            // The rule is valid; if it were not, nothing would be allowed.
             allowed_hosts: AllowedHosts::parse(["*"]).unwrap_or_default(),
             follows_robots: true,
             max_bytes: 5 << 20,
@@ -84,23 +84,23 @@ impl Default for WebSettings {
     }
 }
 
-/// Redirects that one page follows.
+/// Maximum number of redirects per page.
 pub(super) const MAX_REDIRECTS: usize = 5;
 /// How long connecting may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest address that is asked for.
+/// Maximum length of an address.
 pub(super) const MAX_URL_CHARS: usize = 8192;
-/// Addresses of one `fetch_all`.
+/// Maximum number of addresses per `fetch_all`.
 pub(super) const MAX_URLS: usize = 100;
-/// The most of a robots.txt that is read (RFC 9309 asks for 500 KiB at least).
+/// Maximum size of a robots.txt (RFC 9309 requires at least 500 KiB).
 pub(super) const MAX_ROBOTS_BYTES: usize = 512 << 10;
-/// How long a robots.txt is used again.
+/// How long a robots.txt is cached.
 pub(super) const ROBOTS_TTL: Duration = Duration::from_hours(1);
-/// Sites whose robots.txt is remembered.
+/// Maximum number of sites with a cached robots.txt.
 pub(super) const MAX_ROBOTS_SITES: usize = 1000;
-/// The most that all cached replies take together.
+/// Maximum total size of cached replies.
 pub(super) const MAX_CACHE_BYTES: usize = 32 << 20;
-/// Results of one search.
+/// Maximum number of results per search.
 pub(super) const MAX_HITS: usize = 50;
-/// The longest query.
+/// Maximum length of a query.
 pub(super) const MAX_QUERY_CHARS: usize = 2000;

@@ -1,4 +1,4 @@
-//! The pack on a real server: every rule is tried over a socket.
+//! The pack against a real server on a socket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use super::*;
 use onetool_outbound::AllowedHosts;
 
-/// A site: each path has its reply, `status line and headers`, and its body.
+/// A site: each path has a reply, with its `status line and headers` and its body.
 struct Site {
     address: String,
     asked: Arc<AtomicUsize>,

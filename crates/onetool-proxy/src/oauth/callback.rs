@@ -1,4 +1,4 @@
-//! What comes back from the browser: over a listener on this machine, or pasted by hand.
+//! The browser's callback: received by a listener on this machine, or pasted by hand.
 
 use std::io;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::web::OAuthError;
 
 /// The path that the browser is sent back to.
 pub(crate) const PATH: &str = "/callback";
-/// How long one request may take, and how long its head may be.
+/// How long one request may take, and the maximum size of its head.
 const PATIENCE: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 * 1024;
-/// Connections that are read at once.
+/// Maximum number of connections read at once.
 const ARRIVING: usize = 32;
 
 /// What an authorization server sends back.
@@ -26,12 +26,12 @@ pub(crate) struct Callback {
     pub(crate) issuer: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) description: Option<String>,
-    /// Only the code was given: what else there was is not known.
+    /// Only the code was given: the other parameters are unknown.
     pub(crate) is_bare: bool,
 }
 
 impl Callback {
-    /// Reads a whole address, a query, or a code alone.
+    /// Parses a whole address, a query, or a code alone.
     pub(crate) fn parse(text: &str) -> Result<Self, OAuthError> {
         let text = text.trim();
         let query = match text.split_once('?') {
@@ -55,7 +55,7 @@ impl Callback {
                 "error_description" => &mut callback.description,
                 _ => continue,
             };
-            // Twice the same is somebody's trick.
+            // A repeated parameter may be an attack.
             if place.replace(value.into_owned()).is_some() {
                 return Err(OAuthError::Invalid(format!("it names '{name}' twice")));
             }
@@ -67,22 +67,22 @@ impl Callback {
     }
 }
 
-/// Listens on this machine, for this machine alone.
+/// Listens on the loopback address only.
 pub(crate) async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     let port = listener.local_addr()?.port();
     Ok((listener, port))
 }
 
-/// A browser that came back, and waits for what to show.
+/// A returning browser that waits for its page.
 pub(crate) struct Visitor {
     stream: TcpStream,
     pub(crate) query: String,
 }
 
 impl Visitor {
-    /// The next browser that comes back. Whatever else connects is sent away; a connection that stays silent, as browsers
-    /// open them in advance, holds up nobody.
+    /// Returns the next returning browser. Other connections are rejected; a silent connection, as browsers open in
+    /// advance, holds up no one.
     pub(crate) async fn next(listener: &TcpListener) -> io::Result<Self> {
         let mut arriving = JoinSet::new();
         loop {
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(visitor.query, "code=a&state=b");
             visitor.show(&Ok(())).await;
         };
-        // Before the silent connection would be given up.
+        // Before the timeout of the silent connection.
         let (page, ()) = tokio::time::timeout(PATIENCE, async { tokio::join!(arrives, seen) }).await.unwrap();
         assert!(page.contains("You are signed in"), "{page}");
     }

@@ -1,4 +1,4 @@
-//! What a server says when it refuses a request: the `WWW-Authenticate` header.
+//! The `WWW-Authenticate` header with which a server refuses a request.
 
 /// The parameters of a `Bearer` challenge that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -8,11 +8,11 @@ pub(crate) struct Challenge {
     pub(crate) error: Option<String>,
 }
 
-/// The longest header that is looked at.
+/// Maximum length of a header that is parsed.
 const HEADER_BYTES: usize = 8 * 1024;
 
 impl Challenge {
-    /// Reads a header that may hold several challenges.
+    /// Parses a header that may contain several challenges.
     pub(crate) fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
         let mut rest = &header[..header.floor_char_boundary(HEADER_BYTES)];
@@ -26,7 +26,7 @@ impl Challenge {
             let (word, after) = rest.split_at(end);
             let after = after.trim_start();
             let Some(value) = after.strip_prefix('=') else {
-                // A word on its own names a scheme.
+                // A single word names a scheme.
                 is_bearer = word.eq_ignore_ascii_case("bearer");
                 rest = after;
                 continue;
@@ -53,7 +53,7 @@ impl Challenge {
     }
 }
 
-/// A value, quoted or not, and what follows it.
+/// Parses a value, quoted or not, and returns it with the remaining text.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! As whom we ask: a client from the configuration, an address that describes one, or one that is registered.
+//! Which OAuth client we are: one from the configuration, one described at an address, or one that is registered.
 
 use serde_json::{Value as Json, json};
 
@@ -7,18 +7,18 @@ use super::record::{AuthMethod, ClientOrigin, OAuthClient};
 use super::settings::AuthSettings;
 use super::web::{OAuthError, Web, is_loopback};
 
-/// What is known when a client is chosen.
+/// The inputs for choosing a client.
 pub(crate) struct Choice<'a> {
     pub(crate) settings: &'a AuthSettings,
     pub(crate) server: &'a AuthorizationServer,
     pub(crate) redirect_uri: &'a str,
     pub(crate) scopes: &'a [String],
-    /// Registered before, perhaps with another.
+    /// A client registered before, perhaps with another server.
     pub(crate) registered: Option<&'a OAuthClient>,
 }
 
 impl Choice<'_> {
-    /// The client to use; one that had to be registered is new.
+    /// Returns the client to use, registering one if necessary.
     pub(crate) async fn client(&self, web: &Web) -> Result<OAuthClient, OAuthError> {
         let client = |id: &str, secret: Option<&str>, origin| OAuthClient {
             issuer: self.server.issuer.clone(),
@@ -44,7 +44,7 @@ impl Choice<'_> {
         self.register(web).await
     }
 
-    /// How a client proves itself where nobody says: as little as the server takes.
+    /// The authentication method of a client if none is set: the least that the server accepts.
     fn method(&self, has_secret: bool) -> AuthMethod {
         let takes = |method: &str| self.server.token_auth_methods.iter().any(|known| known == method);
         match has_secret {
@@ -71,7 +71,7 @@ impl Choice<'_> {
         } else {
             "client_secret_post"
         };
-        // A client on the user's machine is native; one that browsers are sent back to elsewhere is not.
+        // A client on the user's machine is native; one whose callback is elsewhere is not.
         let is_near = reqwest::Url::parse(self.redirect_uri).is_ok_and(|url| is_loopback(&url));
         let application_type = if is_near { "native" } else { "web" };
         let mut body = json!({

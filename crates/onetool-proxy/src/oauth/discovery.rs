@@ -1,5 +1,5 @@
-//! Who gives out tokens for a server, and how: protected resource metadata (RFC 9728), then the metadata of the
-//! authorization server (RFC 8414, or OpenID Connect).
+//! Discovers the authorization server of an MCP server: protected resource metadata (RFC 9728), then the metadata of
+//! the authorization server (RFC 8414, or OpenID Connect).
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::challenge::Challenge;
 use super::web::{OAuthError, Web};
 
-/// Where an authorization server is asked, and what it can do.
+/// The endpoints and capabilities of an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuthorizationServer {
     pub(crate) issuer: String,
@@ -18,31 +18,31 @@ pub(crate) struct AuthorizationServer {
     pub(crate) registration_endpoint: Option<String>,
     #[serde(default)]
     pub(crate) revocation_endpoint: Option<String>,
-    /// How clients may prove themselves at the token endpoint.
+    /// Supported client authentication methods at the token endpoint.
     #[serde(default)]
     pub(crate) token_auth_methods: Vec<String>,
     #[serde(default)]
     pub(crate) scopes_supported: Vec<String>,
-    /// Whether answers name their issuer (RFC 9207).
+    /// Whether responses name their issuer (RFC 9207).
     #[serde(default)]
     pub(crate) names_issuer: bool,
-    /// Whether an address may stand for a client (client id metadata documents).
+    /// Whether an address may be used as a client id (client id metadata documents).
     #[serde(default)]
     pub(crate) takes_metadata_url: bool,
-    /// Whether it says that it checks the proof of the code's owner (PKCE, S256).
+    /// Whether it advertises PKCE with S256.
     #[serde(default)]
     pub(crate) advertises_s256: bool,
 }
 
-/// What was found out.
+/// The result of discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Discovered {
     pub(crate) server: AuthorizationServer,
-    /// The name of the resource, byte for byte as its metadata says, where there is any.
+    /// The resource identifier, byte for byte as in its metadata, if there is any.
     pub(crate) resource: Option<String>,
-    /// Scopes that the resource names.
+    /// Scopes that the resource's metadata names.
     pub(crate) resource_scopes: Vec<String>,
-    /// Whether there was no metadata, so that addresses are those that the first revision laid down.
+    /// Whether there was no metadata, so that the endpoints are the defaults of the first protocol revision.
     pub(crate) is_assumed: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn discover(web: &Web, server: &Url, challenge: &Challenge) -> 
         })?;
         return Ok(found(metadata, false));
     }
-    // Before there was metadata of resources, the server itself was its authorization server.
+    // Before resource metadata existed, the server itself was its authorization server.
     let origin = server.origin().ascii_serialization();
     if let Some(metadata) = authorization_server(web, &origin).await? {
         return Ok(found(metadata, false));
@@ -119,13 +119,13 @@ fn well_known(url: &Url, name: &str) -> Vec<Url> {
     places
 }
 
-/// A document that is there; `None` where it is not.
+/// Fetches a document; `None` if it does not exist.
 async fn document(web: &Web, url: &Url) -> Result<Option<Json>, OAuthError> {
     let answer = web.get(url).await?;
     Ok(answer.body.filter(|body| answer.status.is_success() && body.is_object()))
 }
 
-/// The resource must be the server that was asked, or what it is a part of: a token for another must not be got here.
+/// The resource must be the requested server, or a parent of it: tokens for another must not be obtained here.
 fn checked_resource(metadata: &Json, server: &Url) -> Result<String, OAuthError> {
     let text = metadata.get("resource").and_then(Json::as_str).unwrap_or_default();
     let matches = Url::parse(text).is_ok_and(|resource| {
@@ -164,7 +164,7 @@ fn read(web: &Web, metadata: &Json, issuer: &str) -> Result<AuthorizationServer,
     let text = |key: &str| metadata.get(key).and_then(Json::as_str).map(str::to_owned);
     let flag = |key: &str| metadata.get(key).and_then(Json::as_bool) == Some(true);
     let said = text("issuer").unwrap_or_default();
-    // The one difference that means nothing: a slash that stands for an empty path.
+    // The only insignificant difference: a trailing slash that means an empty path.
     let is_bare = Url::parse(issuer).is_ok_and(|url| url.path() == "/");
     let is_same = said == issuer || is_bare && said.trim_end_matches('/') == issuer.trim_end_matches('/');
     if !is_same {
@@ -191,7 +191,7 @@ fn read(web: &Web, metadata: &Json, issuer: &str) -> Result<AuthorizationServer,
     })
 }
 
-/// The most entries of a list that are kept.
+/// Maximum number of entries kept of a list.
 const LISTED: usize = 200;
 
 fn texts(json: &Json, key: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! One sign-in: an address to open, what comes back, and the tokens for it.
+//! One sign-in: the address to open, the callback, and the tokens.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::settings::{AuthSettings, ResourceIndicator};
 use super::tokens::{Grant, TokenRequest};
 use super::web::{OAuthError, Web};
 
-/// A sign-in that has begun.
+/// A sign-in in progress.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Login {
-    /// What the user opens.
+    /// The address that the user opens.
     pub(crate) url: String,
     pub(crate) server: AuthorizationServer,
     pub(crate) client: OAuthClient,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// What a sign-in begins with.
+/// The inputs for starting a sign-in.
 pub(crate) struct Beginning<'a> {
     pub(crate) web: &'a Web,
     pub(crate) settings: &'a AuthSettings,
@@ -47,15 +47,15 @@ pub(crate) struct Beginning<'a> {
     pub(crate) url: &'a Url,
     pub(crate) challenge: &'a Challenge,
     pub(crate) record: &'a Record,
-    /// Where this server takes browsers back, if it does.
+    /// The public callback address of this server, if it has one.
     pub(crate) public_callback: Option<&'a str>,
-    /// A client that was registered before is not used again.
+    /// Do not reuse a client that was registered before.
     pub(crate) anew: bool,
 }
 
 impl Beginning<'_> {
-    /// Finds out whom to ask, and makes the address. With it comes the listener that waits for the browser, where it is sent
-    /// back to this machine.
+    /// Discovers the authorization server, and builds the address. Also returns the listener for the browser, if that
+    /// is sent back to this machine.
     pub(crate) async fn begin(&self) -> Result<(Login, Option<TcpListener>), OAuthError> {
         let found = discovery::discover(self.web, self.url, self.challenge).await?;
         if self.settings.require_pkce && !found.server.advertises_s256 {
@@ -79,7 +79,7 @@ impl Beginning<'_> {
         let mut is_new_client = Some(&client) != registered && client.origin == ClientOrigin::Registered;
         let mut login = self.login(&found, client.clone(), scopes.clone())?;
         if client.origin == ClientOrigin::Registered && !is_new_client && self.is_forgotten(&login.url).await {
-            // Servers forget clients that register themselves.
+            // Servers forget dynamically registered clients.
             client = Choice { registered: None, ..choice }.client(self.web).await?;
             is_new_client = true;
             login = self.login(&found, client, scopes)?;
@@ -115,7 +115,7 @@ impl Beginning<'_> {
         Ok(Login { url: url.into(), server, client, is_new_client: false, state, verifier, resource, scopes })
     }
 
-    /// What is asked for: what the configuration says, else what the server wants now, else what its metadata names.
+    /// The scopes to request: those configured, else those that the server requires now, else those in its metadata.
     fn scopes(&self, found: &Discovered) -> Vec<String> {
         let challenged = self.challenge.scopes();
         let mut scopes = if !self.settings.scopes.is_empty() {
@@ -126,7 +126,7 @@ impl Beginning<'_> {
             challenged.clone()
         };
         if self.challenge.wants_more_scope() {
-            // More, and not something else.
+            // Additional scopes, not different ones.
             let had = self.record.tokens.iter().flat_map(|tokens| tokens.asked.iter().chain(&tokens.granted));
             scopes = had.cloned().chain(scopes).chain(challenged).collect();
         }
@@ -139,7 +139,7 @@ impl Beginning<'_> {
         scopes
     }
 
-    /// Where the browser is sent back to. The port that a client was registered with is used again where it is free.
+    /// The redirect address. The port that a client was registered with is reused if it is free.
     async fn redirect(&self, registered: Option<&OAuthClient>) -> Result<(String, Option<TcpListener>), OAuthError> {
         if let Some(url) = self.settings.redirect_url.as_deref().or(self.public_callback) {
             return Ok((url.to_owned(), None));
@@ -164,8 +164,8 @@ impl Beginning<'_> {
         Ok((at(port), Some(listener)))
     }
 
-    /// Whether the authorization server does not know a client any more. Asked without a browser, it shows its page or
-    /// sends us to it, unless the request itself is wrong.
+    /// Whether the authorization server no longer knows a client. Asked without a browser, it shows its page or
+    /// redirects to it, unless the request itself is invalid.
     async fn is_forgotten(&self, url: &str) -> bool {
         let Ok(url) = self.web.checked(url) else { return false };
         match self.web.get(&url).await {
@@ -180,7 +180,7 @@ impl Beginning<'_> {
 }
 
 impl Login {
-    /// Checks what came back and redeems the code.
+    /// Checks the callback and redeems the code.
     pub(crate) async fn finish(&self, callback: &Callback, web: &Web) -> Result<Tokens, OAuthError> {
         if !callback.is_bare {
             if callback.state.as_deref() != Some(self.state.as_str()) {
@@ -217,13 +217,13 @@ impl Login {
         request.send(web).await
     }
 
-    /// Whether what came back belongs to this sign-in.
+    /// Whether the callback belongs to this sign-in.
     pub(crate) fn is_meant(&self, callback: &Callback) -> bool {
         callback.state.as_deref() == Some(self.state.as_str())
     }
 }
 
-/// The name of a server that has no metadata: its address, without what is not part of the name.
+/// The resource identifier of a server without metadata: its address, without query and fragment.
 fn canonical(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -241,7 +241,7 @@ fn random() -> Result<String, OAuthError> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Shared by those who wait for one sign-in.
+/// Shared by all who wait for one sign-in.
 pub(crate) type SharedLogin = Arc<Login>;
 
 #[cfg(test)]

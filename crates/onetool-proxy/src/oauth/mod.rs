@@ -1,12 +1,12 @@
 //! Signing in to servers (OAuth 2.1).
 //!
-//! A server that refuses a request says where tokens for it are given out; the user signs in there once, and from then on
-//! the tokens are renewed by themselves. `challenge` and `discovery` find out whom to ask, `client` as whom, `login` and
-//! `callback` are one sign-in, `tokens` the requests for tokens, `record` what is kept of it.
+//! A server that refuses a request says where tokens for it are issued; the user signs in there once, and from then on
+//! the tokens are renewed automatically. `challenge` and `discovery` find the authorization server, `client` chooses
+//! our client, `login` and `callback` are one sign-in, `tokens` the token requests, `record` what is stored of it.
 //!
-//! **Invariants:** one refresh at a time, over all processes that share the state, and whoever waited takes what the other
-//! got; nothing but a sign-out or a better sign-in takes tokens away, so no failure of a network signs anybody out; a
-//! token goes to its own server and to nobody else.
+//! **Invariants:** one refresh at a time, across all processes that share the state, and processes that waited use its
+//! result; only a sign-out or a new sign-in removes tokens, so a network failure never signs anyone out; a token is
+//! sent to its own server and nowhere else.
 
 mod callback;
 mod challenge;
@@ -39,22 +39,22 @@ use web::Web;
 
 use super::http::HttpClient;
 
-/// The pause after a refresh that failed; it doubles up to the other.
+/// The pause after a failed refresh; it doubles up to the maximum below.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MOST: Duration = Duration::from_mins(2);
 
-/// For how long it is believed that nobody has signed in elsewhere.
+/// How long a lookup that found no sign-in is trusted.
 const LOOKED_UP: Duration = Duration::from_secs(2);
 
-/// How a server stands with its sign-in.
+/// The sign-in status of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthStatus {
     pub state: AuthState,
-    /// Why somebody must sign in.
+    /// Why a sign-in is required.
     pub reason: Option<String>,
-    /// How long the token is valid, in seconds.
+    /// How long the token is still valid, in seconds.
     pub expires_in: Option<u64>,
-    /// What to open in a browser to sign in, while this process waits for it.
+    /// The address to open in a browser to sign in, while this process waits for it.
     pub url: Option<String>,
 }
 
@@ -76,22 +76,22 @@ impl AuthState {
 /// Why there is no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoToken {
-    /// Somebody must sign in.
+    /// A sign-in is required.
     SignIn(String),
-    /// It may be there the next time.
+    /// Temporary: a later attempt may succeed.
     NotNow(String),
 }
 
 #[derive(Default)]
 struct Memory {
     record: Option<Record>,
-    /// When it was read.
+    /// When the record was read.
     read_at: Option<Instant>,
-    /// What the server said when it refused.
+    /// The challenge of the server's last refusal.
     challenge: Option<Challenge>,
-    /// Why somebody must sign in.
+    /// Why a sign-in is required.
     need: Option<String>,
-    /// When a refresh that failed may be tried again, and why it failed.
+    /// When a failed refresh may be retried, and why it failed.
     retry: Option<(Instant, Duration, String)>,
 }
 
@@ -99,12 +99,12 @@ struct Memory {
 struct Waiting {
     login: SharedLogin,
     outcome: watch::Sender<Option<Result<(), String>>>,
-    /// Waits for the browser, and ends when it has answered it.
+    /// Waits for the browser, and ends after responding to it.
     listening: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Waiting {
-    /// Ends the listener, and gives its port back.
+    /// Stops the listener, and frees its port.
     async fn stop_listening(&self) {
         let listening = self.listening.lock().take();
         if let Some(listening) = listening {
@@ -133,9 +133,9 @@ pub(crate) struct OAuth {
     refreshing: tokio::sync::Mutex<()>,
     beginning: tokio::sync::Mutex<()>,
     waiting: Mutex<Option<Arc<Waiting>>>,
-    /// Where this process takes browsers back, where others can reach it.
+    /// The callback address of this process that others can reach, if any.
     public_callback: Mutex<Option<String>>,
-    /// Somebody signed in here.
+    /// Notified when someone signs in here.
     pub(crate) signed_in: Notify,
 }
 
@@ -179,7 +179,7 @@ impl OAuth {
         record.tokens.as_ref().filter(|_| is_ours)
     }
 
-    /// The token for a request; `None` where nobody has signed in and nobody may have to.
+    /// The token for a request; `None` if there is no sign-in and none may be required.
     pub(crate) async fn token(&self) -> Result<Option<String>, NoToken> {
         {
             let memory = self.memory.lock();
@@ -187,7 +187,7 @@ impl OAuth {
             if let Some(tokens) = tokens.filter(|tokens| tokens.is_fresh()) {
                 return Ok(Some(tokens.access.clone()));
             }
-            // Most servers want no sign-in: they are not looked up with every call.
+            // Most servers require no sign-in: they are not looked up on every call.
             if tokens.is_none() && memory.read_at.is_some_and(|at| at.elapsed() < LOOKED_UP) {
                 return Ok(None);
             }
@@ -195,7 +195,7 @@ impl OAuth {
         self.look_up().await
     }
 
-    /// The token that there is by now, whoever has got it.
+    /// The current stored token, whichever process obtained it.
     pub(crate) async fn look_up(&self) -> Result<Option<String>, NoToken> {
         let record = self.read().await?;
         match self.usable(&record) {
@@ -213,7 +213,7 @@ impl OAuth {
         Ok(record)
     }
 
-    /// Another token than `used`: the one that somebody else got meanwhile, or a new one.
+    /// Returns a token other than `used`: one that another process obtained meanwhile, or a new one.
     pub(crate) async fn renew(&self, used: &str) -> Result<String, NoToken> {
         let _turn = self.refreshing.lock().await;
         let lease = self.store.lease().await.map_err(|error| NoToken::NotNow(error.to_string()))?;
@@ -222,7 +222,7 @@ impl OAuth {
         outcome
     }
 
-    /// The same, while nobody else does.
+    /// Renews the token; the lease must be held.
     async fn renew_alone(&self, used: &str) -> Result<String, NoToken> {
         let mut record = self.read().await?;
         let Some(tokens) = self.usable(&record).cloned() else {
@@ -231,7 +231,7 @@ impl OAuth {
         if tokens.access != used && tokens.is_valid() {
             return Ok(tokens.access);
         }
-        // A token that is refused too early may still do.
+        // A token that is due for renewal may still be valid.
         let meanwhile = |reason: NoToken| {
             if tokens.is_valid() && !tokens.is_fresh() { Ok(tokens.access.clone()) } else { Err(reason) }
         };
@@ -268,7 +268,7 @@ impl OAuth {
                 let access = renewed.access.clone();
                 record.tokens = Some(renewed);
                 record.refused = None;
-                // The old one is spent: what can't be kept must at least be used.
+                // The old refresh token is spent: even if the new one cannot be stored, it must be used.
                 if let Err(error) = self.store.write(&record).await {
                     tracing::error!(target: "onetool::server", server = self.server, "a renewed token can't be kept: {error}");
                 }
@@ -281,7 +281,7 @@ impl OAuth {
             Err(error) if error.is_refusal(&["invalid_grant", "invalid_client", "unauthorized_client"]) => {
                 let reason = format!("the sign-in is no longer accepted ({error})");
                 record.refused = Some(reason.clone());
-                // Its server refused it before its time, or it would not be renewed yet: every process is to know.
+                // A fresh token is renewed only if its server refused it early: let every process know.
                 if tokens.is_fresh()
                     && let Some(kept) = &mut record.tokens
                 {
@@ -304,7 +304,7 @@ impl OAuth {
         }
     }
 
-    /// The server refused a request, with or without a token.
+    /// Records that the server refused a request, with or without a token.
     pub(crate) fn refused(&self, header: &str, had_token: bool) {
         let challenge = Challenge::parse(header);
         let reason = if challenge.wants_more_scope() {
@@ -319,12 +319,12 @@ impl OAuth {
         memory.challenge = Some(challenge);
     }
 
-    /// There is no token, and nothing was sent.
+    /// Records that there is no token.
     pub(crate) fn lacks(&self, reason: String) {
         self.memory.lock().need = Some(reason);
     }
 
-    /// A request went well.
+    /// Records that a request succeeded.
     pub(crate) fn accepted(&self) {
         let mut memory = self.memory.lock();
         memory.need = None;
@@ -335,7 +335,7 @@ impl OAuth {
         self.memory.lock().need.is_some()
     }
 
-    /// Whether there are other tokens than those that were refused: another process may have signed in.
+    /// Whether there are tokens other than those that were refused: another process may have signed in.
     pub(crate) async fn has_news(&self) -> bool {
         let before = {
             let memory = self.memory.lock();
@@ -364,12 +364,12 @@ impl OAuth {
         Some(AuthStatus { state: AuthState::SignedIn, reason: None, expires_in, url: None })
     }
 
-    /// Reads what is kept, so that `status` knows.
+    /// Reads the stored sign-in, so that `status` includes it.
     pub(crate) async fn look(&self) {
         let _ = self.read().await;
     }
 
-    /// Begins a sign-in, or finds the one that waits already; answers with the address to open.
+    /// Starts a sign-in, or finds the one in progress; returns the address to open.
     pub(crate) async fn begin(self: &Arc<Self>, anew: bool) -> Result<String, OAuthError> {
         let _turn = self.beginning.lock().await;
         if !anew && let Some(waiting) = &*self.waiting.lock() {
@@ -380,14 +380,14 @@ impl OAuth {
 
     async fn begin_alone(self: &Arc<Self>, anew: bool) -> Result<String, OAuthError> {
         let web = self.web().await?;
-        // The port of a listener that waits already is wanted again.
+        // The port of the previous listener is needed again.
         let before = self.waiting.lock().take();
         if let Some(before) = before {
             before.stop_listening().await;
         }
         let record = match self.store.read().await {
             Ok(record) => record,
-            // What can't be read is replaced by signing in.
+            // A record that can't be read is replaced by signing in.
             Err(OAuthError::Invalid(_)) => Record { url: self.url.clone().into(), ..Record::default() },
             Err(error) => return Err(error),
         };
@@ -432,7 +432,7 @@ impl OAuth {
         Ok(url)
     }
 
-    /// What the server says to a request without a token.
+    /// Returns the server's challenge to a request without a token.
     async fn ask_for_challenge(&self) -> Challenge {
         let Ok(client) = self.http.client().await else { return Challenge::default() };
         let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -446,8 +446,8 @@ impl OAuth {
         header.map(Challenge::parse).unwrap_or_default()
     }
 
-    /// Keeps a client that was registered, and a sign-in whose browser may come back to another server that shares the
-    /// state, beside the tokens that there are.
+    /// Stores a newly registered client, and a sign-in whose browser may return to another server that shares the
+    /// state, along with the existing tokens.
     async fn keep_begun(&self, login: &Login, is_public: bool) -> Result<(), OAuthError> {
         let lease = self.store.lease().await?;
         let kept = async {
@@ -463,7 +463,7 @@ impl OAuth {
         let kept = kept.await;
         lease.release().await;
         match kept {
-            // Tokens will come with the client in them.
+            // Not fatal: the tokens are stored together with the client.
             Err(error) => {
                 tracing::warn!(target: "onetool::server", server = self.server, "a sign-in that has begun can't be kept: {error}");
                 Ok(())
@@ -472,7 +472,7 @@ impl OAuth {
         }
     }
 
-    /// Ends the sign-in that waits with what came back: an address, a query, or a code alone.
+    /// Completes the current sign-in with a callback: an address, a query, or a code alone.
     pub(crate) async fn finish(&self, pasted: &str) -> Result<(), OAuthError> {
         let waiting = self.waiting.lock().clone();
         let (outcome, is_over) = self.conclude(pasted).await;
@@ -482,7 +482,7 @@ impl OAuth {
         outcome
     }
 
-    /// The same, and whether the sign-in is over. What is not meant for it does not end it: anybody may knock.
+    /// Completes a sign-in, and returns whether it is over. Unrelated callbacks do not end it: anyone may send one.
     async fn conclude(&self, pasted: &str) -> (Result<(), OAuthError>, bool) {
         let callback = match Callback::parse(pasted) {
             Ok(callback) => callback,
@@ -524,7 +524,7 @@ impl OAuth {
         (outcome, true)
     }
 
-    /// A sign-in that began at another server that shares the state, or here before a restart.
+    /// Finds a sign-in that began at another server that shares the state, or here before a restart.
     async fn begun_elsewhere(&self, callback: &Callback) -> Option<Arc<Waiting>> {
         let record = self.store.read().await.ok()?;
         let is_meant = |pending: &&PendingLogin| pending.until > now() && pending.login.is_meant(callback);
@@ -533,12 +533,12 @@ impl OAuth {
         Some(Arc::new(Waiting { login: Arc::new(login), outcome, listening: Mutex::new(None) }))
     }
 
-    /// Says where browsers can come back to this process.
+    /// Sets the callback address of this process.
     pub(crate) fn take_callbacks_at(&self, url: Option<String>) {
         *self.public_callback.lock() = url;
     }
 
-    /// Whether what a browser brings is for this server.
+    /// Whether a browser's callback is for this server.
     pub(crate) async fn is_meant(&self, query: &str) -> bool {
         let Ok(callback) = Callback::parse(query) else { return false };
         let waiting = self.waiting.lock().clone();
@@ -556,7 +556,7 @@ impl OAuth {
         lease.release().await;
     }
 
-    /// Keeps new tokens with everything that belongs to them. The old ones are there until then.
+    /// Stores new tokens with everything that belongs to them. The old ones remain until then.
     async fn keep(&self, login: &Login, tokens: Tokens) -> Result<(), OAuthError> {
         let lease = self.store.lease().await?;
         let before = self.store.read().await.unwrap_or_default();
@@ -581,7 +581,7 @@ impl OAuth {
         Ok(())
     }
 
-    /// Waits until the sign-in that has begun is over.
+    /// Waits until the current sign-in is over.
     pub(crate) async fn finished(&self) -> Result<(), String> {
         let waiting = self.waiting.lock().clone();
         let Some(waiting) = waiting else { return Ok(()) };
@@ -595,7 +595,7 @@ impl OAuth {
         }
     }
 
-    /// Signs out: tokens are revoked where the authorization server lets us, and forgotten.
+    /// Signs out: tokens are revoked if the authorization server supports it, and forgotten.
     pub(crate) async fn sign_out(&self) -> Result<bool, OAuthError> {
         let lease = self.store.lease().await?;
         let signing_out = async {

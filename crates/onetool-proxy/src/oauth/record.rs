@@ -1,8 +1,8 @@
-//! What is kept of a sign-in, and where: everything that belongs together in one document, changed under one lease.
+//! The stored form of a sign-in: everything that belongs together in one document, changed under one lease.
 //!
-//! **Invariants:** a document is only ever replaced as a whole; tokens go with a new sign-in or a sign-out and never because
-//! something failed; whoever redeems a refresh token holds the lease from reading it to writing its successor, in any
-//! process that shares the state.
+//! **Invariants:** a document is only ever replaced as a whole; tokens are removed by a new sign-in or a sign-out and
+//! never because of a failure; a process that redeems a refresh token holds the lease from reading it to writing its
+//! successor, across all processes that share the state.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,12 +15,12 @@ use super::login::Login;
 use super::settings::AuthSettings;
 use super::web::OAuthError;
 
-/// Documents of sign-ins. Not readable by any tool.
+/// Documents of sign-ins. No tool can read them.
 pub const CREDENTIALS: Collection = Collection::CREDENTIALS;
 
-/// How long a lease is held without a sign of life: longer than any one request.
+/// How long a lease lasts without renewal: longer than any one request.
 const LEASE: Duration = Duration::from_secs(45);
-/// How often a lease that somebody holds is asked for.
+/// Poll interval for a lease held by another process.
 const LEASE_POLL: Duration = Duration::from_millis(50);
 
 /// A client as an authorization server knows it.
@@ -30,9 +30,9 @@ pub(crate) struct OAuthClient {
     pub(crate) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
-    /// How it proves itself at the token endpoint.
+    /// How it authenticates at the token endpoint.
     pub(crate) auth_method: AuthMethod,
-    /// As it was registered, never as a server made it.
+    /// As we registered it, not as the server normalized it.
     pub(crate) redirect_uri: String,
     pub(crate) origin: ClientOrigin,
 }
@@ -51,7 +51,7 @@ pub(crate) enum AuthMethod {
     Basic,
 }
 
-/// Where a client comes from.
+/// The origin of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClientOrigin {
@@ -63,7 +63,7 @@ pub(crate) enum ClientOrigin {
     Registered,
 }
 
-/// What was given out.
+/// The issued tokens.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tokens {
     pub(crate) access: String,
@@ -73,10 +73,10 @@ pub(crate) struct Tokens {
     pub(crate) received_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<u64>,
-    /// What was asked for, and what was granted.
+    /// The requested and the granted scopes.
     pub(crate) asked: Vec<String>,
     pub(crate) granted: Vec<String>,
-    /// The resource indicator that goes with every request for tokens, exactly so.
+    /// The resource indicator sent with every token request, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resource: Option<String>,
 }
@@ -87,16 +87,16 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// The most that a token is renewed ahead of its end, in seconds.
+/// The maximum number of seconds that a token is renewed before it expires.
 const AHEAD_MOST: u64 = 60;
 
 impl Tokens {
-    /// Whether it can be used at all.
+    /// Whether it has not expired.
     pub(crate) fn is_valid(&self) -> bool {
         self.expires_at.is_none_or(|at| now() < at)
     }
 
-    /// Whether it is not time to renew it yet: a minute ahead, or a tenth of its life.
+    /// Whether it need not be renewed yet: renewal is due a minute, or a tenth of its lifetime, before it expires.
     pub(crate) fn is_fresh(&self) -> bool {
         let Some(at) = self.expires_at else { return true };
         let life = at.saturating_sub(self.received_at);
@@ -104,7 +104,7 @@ impl Tokens {
         now() < at.saturating_sub(ahead - self.jitter(ahead / 5))
     }
 
-    /// From 0 to `most`, another for every process and token, so that not all of them ask in the same second.
+    /// From 0 to `most`, different for every process and token, so that they do not all renew in the same second.
     fn jitter(&self, most: u64) -> u64 {
         let mut hash = blake3::Hasher::new();
         hash.update(&std::process::id().to_le_bytes()).update(self.access.as_bytes());
@@ -117,28 +117,28 @@ impl Tokens {
 pub(crate) struct Record {
     /// The address of the MCP server.
     pub(crate) url: String,
-    /// Who gave out the tokens, and the client that they were given to.
+    /// The issuer of the tokens, and the client that they were issued to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) server: Option<AuthorizationServer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<OAuthClient>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tokens: Option<Tokens>,
-    /// The client that was registered last, for the next sign-in.
+    /// The last registered client, for the next sign-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registered: Option<OAuthClient>,
-    /// Sign-ins that wait for a browser which may come back to any server that shares the state.
+    /// Sign-ins that wait for a browser, which may return to any server that shares the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pending: Vec<PendingLogin>,
-    /// Why somebody must sign in again, since the authorization server refused these very tokens.
+    /// Why a new sign-in is required: the authorization server refused these very tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }
 
-/// Sign-ins of one server that wait at once; the oldest make room.
+/// Maximum number of waiting sign-ins of one server; the oldest are dropped.
 const PENDING_MOST: usize = 8;
 
-/// A sign-in that has begun.
+/// A sign-in in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingLogin {
     /// In seconds since 1970.
@@ -160,7 +160,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Where the sign-in of one server is kept.
+/// Where the sign-in of one server is stored.
 #[derive(Clone)]
 pub(crate) struct RecordStore {
     documents: Arc<dyn Documents>,
@@ -171,8 +171,8 @@ pub(crate) struct RecordStore {
 
 impl RecordStore {
     pub(crate) fn new(state: &onetool_state::State, url: &str, settings: &AuthSettings) -> Self {
-        // The same server is signed in to once, whatever it is called and whichever project it is in; other clients and
-        // other accounts have tokens of their own.
+        // One sign-in per server, whatever its configured name and project; other clients and other accounts have
+        // separate tokens.
         let mut hash = blake3::Hasher::new();
         hash.update(url.as_bytes());
         for (name, value) in [("client", &settings.client_id), ("account", &settings.account)] {
@@ -193,7 +193,7 @@ impl RecordStore {
         let document = self.documents.get(CREDENTIALS, &key).await.map_err(|error| store_error(&error))?;
         let empty = || Record { url: self.url.clone(), ..Record::default() };
         let Some(document) = document else { return Ok(empty()) };
-        // A document that can't be read is not overwritten by accident: signing in is what replaces it.
+        // An invalid document is not overwritten by accident: only signing in replaces it.
         serde_json::from_slice(&document.content)
             .map_err(|error| OAuthError::Invalid(format!("the stored sign-in can't be read: {error}")))
     }
@@ -223,7 +223,7 @@ fn store_error(error: &onetool_state::StateError) -> OAuthError {
     OAuthError::Transient(format!("the stored sign-in can't be reached: {error}"))
 }
 
-/// A lease, given back when it is dropped.
+/// A lease that is released on drop.
 pub(crate) struct HeldLease {
     leases: Arc<dyn Leases>,
     lease: Option<Lease>,
@@ -266,7 +266,7 @@ mod tests {
         assert!(tokens("a", 70, 3600).is_fresh());
         assert!(!tokens("a", 45, 3600).is_fresh());
         assert!(tokens("a", 45, 3600).is_valid());
-        // A tenth of a short life.
+        // A tenth of a short lifetime.
         assert!(tokens("a", 15, 100).is_fresh());
         assert!(!tokens("a", 5, 100).is_fresh());
         let jitters: std::collections::HashSet<u64> =

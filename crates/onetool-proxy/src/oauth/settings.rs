@@ -1,8 +1,8 @@
-//! What the configuration says of signing in to a server.
+//! The configuration of sign-ins to a server.
 
 use std::time::Duration;
 
-/// How long a sign-in may take, unless the configuration says otherwise.
+/// Default timeout of a sign-in.
 pub const DEFAULT_LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// How the resource is named to the authorization server (RFC 8707).
@@ -11,7 +11,7 @@ pub enum ResourceIndicator {
     /// As the server's metadata names it.
     #[default]
     Auto,
-    /// Not at all: some authorization servers refuse it.
+    /// Not sent: some authorization servers refuse it.
     Omit,
     Exactly(String),
 }
@@ -25,14 +25,14 @@ pub struct AuthSettings {
     pub client_metadata_url: Option<String>,
     /// Keeps sign-ins of several servers at one address apart.
     pub account: Option<String>,
-    /// Asked for instead of what the server names.
+    /// Requested instead of the scopes that the server names.
     pub scopes: Vec<String>,
-    /// Where the browser is sent back to, where that is not this machine: its address is pasted then.
+    /// The redirect address, if it is not this machine: the browser's address is then pasted.
     pub redirect_url: Option<String>,
-    /// The port of this machine that the browser is sent back to; 0 is any.
+    /// The local port that the browser is redirected to; 0 is any.
     pub redirect_port: u16,
     pub resource: ResourceIndicator,
-    /// Whether the authorization server must say that it checks PKCE.
+    /// Whether the authorization server must advertise PKCE.
     pub require_pkce: bool,
     pub login_timeout: Duration,
 }

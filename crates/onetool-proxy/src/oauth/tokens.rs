@@ -1,4 +1,4 @@
-//! Requests for tokens: for a code, and for a refresh token.
+//! Token requests: with a code, and with a refresh token.
 
 use serde_json::Value as Json;
 
@@ -6,19 +6,19 @@ use super::discovery::AuthorizationServer;
 use super::record::{AuthMethod, OAuthClient, Tokens, now};
 use super::web::{OAuthError, Web};
 
-/// What tokens are asked for.
+/// What a token request presents.
 pub(crate) enum Grant<'a> {
     Code { code: &'a str, verifier: &'a str },
     Refresh { token: &'a str },
 }
 
-/// A request for tokens.
+/// A token request.
 pub(crate) struct TokenRequest<'a> {
     pub(crate) server: &'a AuthorizationServer,
     pub(crate) client: &'a OAuthClient,
     pub(crate) grant: Grant<'a>,
     pub(crate) resource: Option<&'a str>,
-    /// What was asked for at the beginning.
+    /// The scopes requested at the sign-in.
     pub(crate) scopes: &'a [String],
 }
 
@@ -56,7 +56,7 @@ impl TokenRequest<'_> {
         if !access.bytes().all(|byte| (0x21..=0x7e).contains(&byte)) {
             return Err(invalid("with a token that no header can hold"));
         }
-        // Some send the number as text.
+        // Some servers send the number as text.
         let lifetime = answer.get("expires_in").and_then(|life| {
             life.as_u64().or_else(|| life.as_f64().map(|life| life as u64)).or_else(|| life.as_str()?.parse().ok())
         });
@@ -68,7 +68,7 @@ impl TokenRequest<'_> {
         let received_at = now();
         Ok(Tokens {
             access: access.to_owned(),
-            // A server that sends no other lets the old one stand.
+            // If the response contains no new one, the old one stays valid.
             refresh: text("refresh_token").map(str::to_owned).or(kept),
             received_at,
             expires_at: lifetime.map(|life| received_at.saturating_add(life)),

@@ -1,4 +1,4 @@
-//! Requests to authorization servers: bounded, without redirects to elsewhere, and only to addresses that may be asked.
+//! Requests to authorization servers: bounded, without redirects to other origins, and only to permitted addresses.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use serde_json::Value as Json;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The largest answer that is read.
+/// Maximum size of a response that is read.
 const BODY_BYTES: usize = 1024 * 1024;
 const REDIRECTS: usize = 3;
 
-/// Why an authorization server gave nothing of use.
+/// Why a request to an authorization server failed.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum OAuthError {
-    /// It may work the next time: the network, a server in trouble, too many requests.
+    /// Temporary: the network, a failing server, too many requests.
     #[error("{0}")]
     Transient(String),
-    /// The authorization server refused, in the words of the protocol.
+    /// The authorization server refused, with an error code of the protocol.
     #[error("{}", refusal(error, description.as_deref()))]
     Refused { error: String, description: Option<String> },
-    /// What it says can't be used, or must not be.
+    /// The response is invalid, or must not be used.
     #[error("{0}")]
     Invalid(String),
 }
@@ -53,7 +53,7 @@ pub(crate) struct Web {
     client: Client,
     /// Whether the MCP server is on this machine, so that its authorization server may be too.
     is_local: bool,
-    /// The same for a private network, this machine's or another's.
+    /// The same for a private network; also set if the MCP server is on this machine.
     is_inside: bool,
 }
 
@@ -63,7 +63,7 @@ impl Web {
         Self { client, is_local, is_inside: is_local || is_private(server) }
     }
 
-    /// An address that may be asked: https, or this machine where the MCP server itself is there.
+    /// Parses an address that may be requested: https, or this machine if the MCP server itself is there.
     pub(crate) fn checked(&self, address: &str) -> Result<Url, OAuthError> {
         let invalid = |why: &str| OAuthError::Invalid(format!("the address {address:.200} {why}"));
         let url = Url::parse(address).map_err(|error| invalid(&format!("is malformed: {error}")))?;
@@ -80,7 +80,7 @@ impl Web {
         }
     }
 
-    /// A document; follows redirects that stay with the origin.
+    /// Fetches a document; follows redirects to the same origin.
     pub(crate) async fn get(&self, url: &Url) -> Result<Answer, OAuthError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS {
@@ -141,7 +141,7 @@ impl Web {
 }
 
 impl Answer {
-    /// The object of an answer that went well; the error of the protocol otherwise.
+    /// Returns the object of a successful response; otherwise the protocol's error.
     pub(crate) fn object(self, what: &str) -> Result<Json, OAuthError> {
         let status = self.status;
         match self.body {
@@ -155,7 +155,7 @@ impl Answer {
                     description: text("error_description"),
                 })
             }
-            // A gateway on the way may answer 401 too: only the protocol's own words take a sign-in away.
+            // A gateway in between may answer 401 too: only an error of the protocol invalidates a sign-in.
             _ => Err(OAuthError::Invalid(format!("{what}: HTTP status {status} without a usable answer"))),
         }
     }
@@ -163,7 +163,7 @@ impl Answer {
 
 const TOLD_CHARS: usize = 300;
 
-/// Pairs as a form or a query holds them.
+/// Encodes pairs as a form or a query.
 pub(crate) fn encoded(pairs: &[(&str, &str)]) -> String {
     let Ok(mut url) = Url::parse("http://localhost/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(pairs);
@@ -180,7 +180,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether an address is a number of a network that the outside can't mean.
+/// Whether the host is an IP address of a private network.
 fn is_private(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     match host.parse::<std::net::IpAddr>() {

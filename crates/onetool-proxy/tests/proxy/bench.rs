@@ -1,4 +1,4 @@
-//! What a proxied call costs beside a direct one. Printed, not judged: machines differ.
+//! The cost of a proxied call compared to a direct one. Printed, not asserted: machines differ.
 
 use std::time::{Duration, Instant};
 

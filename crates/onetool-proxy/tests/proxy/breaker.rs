@@ -1,4 +1,4 @@
-//! Servers that hang: found out once, then nobody waits for them, and somebody goes on looking.
+//! Servers that hang: detected once, then calls do not wait for them, while the background task keeps trying.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{House, call, call_in, context, server, status, text, until};
 
-/// A server that answers nothing until a file is there, and counts its starts in another.
+/// A server that answers nothing until a file exists, and counts its starts in another.
 fn hanging(folder: &Path, retry_after: Duration) -> ServerSettings {
     let (tally, until) = (folder.join("tally"), folder.join("until"));
     let arguments = ["--tally", tally.to_str().unwrap(), "--until", until.to_str().unwrap()];
@@ -20,7 +20,7 @@ fn starts(folder: &Path) -> usize {
     std::fs::read_to_string(folder.join("tally")).unwrap_or_default().len()
 }
 
-/// A source whose server is known by its tools, and hangs.
+/// A source with a server whose tools are known, and which hangs.
 async fn hung(house: &House, folder: &Path, retry_after: Duration) -> ProxySource {
     std::fs::write(folder.join("until"), "").unwrap();
     let source = house.source(vec![hanging(folder, retry_after)]);
@@ -40,7 +40,7 @@ async fn after_a_hang_calls_fail_at_once_with_the_reason_and_the_next_try() {
     let before = starts(folder.path());
     for _ in 0..50 {
         let mut ctx = context();
-        // With no time at all to wait, the answer is still the reason.
+        // Even with no time to wait, the error gives the reason.
         ctx.deadline = Some(Instant::now());
         let error = call_in(&source, "fixture.echo", json!({"text": "x"}), &ctx).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
@@ -60,7 +60,7 @@ async fn the_next_try_is_made_in_the_background_and_closes_the_circuit() {
     let source = hung(&house, folder.path(), Duration::from_millis(300)).await;
     until("it is given up", || status(&source, "fixture").hung).await;
     std::fs::write(folder.path().join("until"), "").unwrap();
-    // Nobody calls it.
+    // Without any call.
     until("it is found again", || status(&source, "fixture").state == ServerState::Connected).await;
     assert!(!status(&source, "fixture").hung);
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
@@ -108,7 +108,7 @@ async fn the_next_process_knows_that_it_hung() {
     let source = house.source(vec![hanging(folder.path(), Duration::from_mins(1))]);
     assert!(status(&source, "fixture").hung);
     std::fs::write(folder.path().join("until"), "").unwrap();
-    // A call waits for the first try of this process.
+    // A call waits for the first attempt of this process.
     source.settle("fixture", &context()).await.unwrap();
     assert!(!status(&source, "fixture").hung);
     source.shutdown().await;

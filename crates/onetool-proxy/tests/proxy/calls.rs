@@ -1,4 +1,4 @@
-//! What calls give back, and what happens while they last.
+//! Results of calls, and what happens during them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -105,7 +105,7 @@ async fn cancelling_returns_at_once_and_tells_the_server() {
         let source = source.clone();
         async move { call_in(&source, "fixture.hang", json!({}), &ctx).await }
     });
-    // The call is under way once the server answers another that came after it.
+    // The call has started once the server answers a later one.
     text(&source, "fixture.echo", json!({"text": "x"})).await;
     cancel.cancel();
     assert_eq!(task.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
@@ -131,7 +131,7 @@ async fn a_call_that_takes_too_long_ends_with_its_deadline() {
     ctx.deadline = Some(Instant::now() + Duration::from_millis(300));
     let error = call_in(&source, "fixture.hang", json!({}), &ctx).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
-    // The server is asked whether it is still there, and it is.
+    // The server is pinged, and answers.
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
 }
@@ -202,7 +202,7 @@ async fn a_question_that_may_be_for_somebody_else_is_refused() {
 async fn calls_run_side_by_side() {
     let house = House::new();
     let source = connected(&house, &[]).await;
-    // None of them ends before all have begun.
+    // None of them ends before all have started.
     let calls = (0..20).map(|_| call(&source, "fixture.meet", json!({"count": 20})));
     for outcome in futures_util::future::join_all(calls).await {
         assert_eq!(outcome.unwrap(), Value::Str("met".into()));

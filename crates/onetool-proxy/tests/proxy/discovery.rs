@@ -1,4 +1,4 @@
-//! What is known of a server, with and without a connection.
+//! What is known about a server, with and without a connection.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_server_is_a_pack_with_signatures() {
     assert_eq!(pack.tools["echo"].signature.render("fixture.echo"), "fixture.echo(text: str) -> str | dict | list");
     assert_eq!(pack.tools["add"].signature.render("add"), "add(a: float, b: float) -> float");
     assert_eq!(pack.tools["search_repos"].signature.render("s"), "s(query: str, **kwargs) -> str | dict | list");
-    // All pages, without the one that has no name.
+    // All pages, without the tool that has no name.
     assert_eq!(status(&source, "fixture").tool_count, 21);
     source.shutdown().await;
 }
@@ -30,7 +30,7 @@ async fn the_first_call_waits_for_a_server_that_is_still_connecting() {
     let house = House::new();
     connected(&house, &[]).await.shutdown().await;
     let source = house.source(vec![server("fixture", &[])]);
-    // Known from the last time, before anything is connected.
+    // Known from the last connection, before anything is connected.
     let before = pack(&source, "fixture");
     assert!(before.note.as_deref().unwrap().contains("not connected"), "{:?}", before.note);
     assert_eq!(status(&source, "fixture").state, ServerState::Connecting);
@@ -88,9 +88,9 @@ async fn fifty_servers_half_of_them_broken_start_without_anybody_waiting() {
     }
     let source = house.source(servers);
     assert_eq!(source.packs().len(), 50);
-    // This thread has not waited once, so no task has run yet.
+    // This thread has not yielded, so no task has run yet.
     assert!(source.status().iter().all(|status| status.state == ServerState::Connecting));
-    // The last of the queue is wanted now: it does not queue.
+    // A wanted server skips the queue.
     let _ = source.settle("s49", &context()).await;
     assert_eq!(text(&source, "s49.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
@@ -136,7 +136,7 @@ async fn odd_tools_are_left_out_or_made_fit() {
     for name in ["text_schema", "odd_parts", "null_parts", "cyclic", "around", "deep"] {
         assert!(of(name).signature.render(name).starts_with(&format!("{name}(")), "{name}");
     }
-    // As many as may be, of more than that.
+    // As many as allowed, of more.
     assert!(pack.tools.len() > 4_900 && pack.tools.len() <= 5_004, "{}", pack.tools.len());
     let error = call(&source, "fixture.twice", json!({})).await.unwrap_err();
     assert_eq!(error.message, "fixture.twice: no tool twice");

@@ -1,4 +1,4 @@
-//! Both eras of the protocol: found out, remembered, and found out again.
+//! Both eras of the protocol: detected, remembered, and detected again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fixture::{House, HttpServer, call, connected, context, server, status, text};
 
-/// What the server has been asked, in order, up to its list of tools.
+/// The first requests that the server received, in order, up to its list of tools.
 async fn openers(source: &ProxySource) -> Vec<String> {
     let methods = call(source, "fixture.methods", json!({})).await.unwrap().to_json();
     let methods: Vec<String> = serde_json::from_value(methods["methods"].clone()).unwrap();
@@ -61,7 +61,7 @@ async fn a_server_that_changes_its_era_is_found_both_ways() {
     for refusal in ["-32602", "silence"] {
         let house = House::new();
         for mode in ["modern", "normal", "modern"] {
-            // The same server by its command: its environment is not part of what it is.
+            // The same server by its command: its environment is not part of its identity.
             let mut settings = server("fixture", &["--refuse", refusal]);
             settings.probe = Duration::from_millis(200);
             if let ServerKind::Stdio { env, .. } = &mut settings.kind {

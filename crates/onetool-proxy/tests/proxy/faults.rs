@@ -108,7 +108,7 @@ async fn the_first_call_after_a_kill_finds_a_new_server() {
     for round in 0..5 {
         let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
         signal(processes[0], Signal::KILL);
-        // Without giving way to anybody who could find out meanwhile.
+        // Without yielding to a task that could notice meanwhile.
         while is_alive(processes[0]) {
             std::hint::spin_loop();
         }
@@ -190,7 +190,7 @@ async fn a_frozen_server_is_replaced() {
     ctx.deadline = Some(Instant::now() + Duration::from_millis(300));
     let error = crate::fixture::call_in(&source, "fixture.freeze", json!({}), &ctx).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
-    // It does not answer the ping either: a new one takes its place.
+    // It does not answer the ping either: a new process replaces it.
     until("a new one answers", || status(&source, "fixture").state != ServerState::Connected).await;
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
@@ -246,7 +246,7 @@ async fn a_server_does_not_outlive_us_when_we_are_killed() {
     assert!(is_alive(processes[0]));
     victim.kill().await.unwrap();
     until("the server is gone", || !is_alive(processes[0])).await;
-    // What a server started and did not end is not ours to find; the test's own is ended here.
+    // A process that a server started and did not end is not ours to find; the test's own is ended here.
     let _ = std::process::Command::new("kill").arg(processes[1].to_string()).status();
 }
 
@@ -256,7 +256,7 @@ async fn a_server_that_reads_nothing_does_not_outlive_us_either() {
     let note = std::env::var_os(VICTIM).map_or_else(|| folder.path().join("note"), std::path::PathBuf::from);
     if std::env::var_os(VICTIM).is_some() {
         let house = House::new();
-        // What it does first takes a moment, so that whoever started it has seen it by then.
+        // It waits briefly first, so that its parent has registered it by then.
         let script = format!("sleep 0.3; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", note.display());
         let _source = house.source(vec![ServerSettings::stdio("sleepy", "sh", ["-c".to_owned(), script])]);
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! The words that the tests are written in.
+//! Helpers for the tests.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
@@ -13,14 +13,14 @@ use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
 use onetool_state::interface::Collection;
 use serde_json::Value as Json;
 
-/// How long a condition may take to come true.
+/// How long a condition may take to become true.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn server_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/proxy/server.py")
 }
 
-/// The first `python3` of the path.
+/// The first `python3` in `PATH`.
 pub(crate) fn python() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join("python3")).find(|file| file.is_file()).unwrap()
@@ -33,7 +33,7 @@ pub(crate) fn server(name: &str, arguments: &[&str]) -> ServerSettings {
     ServerSettings::stdio(name, "python3", all.map(str::to_owned))
 }
 
-/// Folders that outlive a source, so that another can find what it left.
+/// Folders that outlive a source, so that another can find its state.
 pub(crate) struct House {
     folder: tempfile::TempDir,
 }
@@ -114,7 +114,7 @@ pub(crate) async fn call(source: &ProxySource, name: &str, arguments: Json) -> R
     call_in(source, name, arguments, &context()).await
 }
 
-/// Calls a tool that answers with text. Text that is JSON arrives as its value; this is its text again.
+/// Calls a tool that returns text. Text that is JSON arrives as its value, and is converted back here.
 pub(crate) async fn text(source: &ProxySource, name: &str, arguments: Json) -> String {
     match call(source, name, arguments).await.unwrap() {
         Value::Str(text) => text,
@@ -122,7 +122,7 @@ pub(crate) async fn text(source: &ProxySource, name: &str, arguments: Json) -> S
     }
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -132,11 +132,11 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 pub(crate) fn is_alive(process: u64) -> bool {
-    // Of a process that is killed, one thread may read from a pipe after another is gone.
+    // While a process is being killed, one thread may still read from a pipe after another has ended.
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return false };
     threads.flatten().any(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // A zombie that nobody has reaped yet is not alive.
+        // A zombie that was not reaped yet is not alive.
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
     })
 }
@@ -146,7 +146,7 @@ pub(crate) fn signal(process: u64, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
 }
 
-/// An HTTP server in a process of its own, ended with this value.
+/// An HTTP server in a separate process, killed on drop.
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) port: u16,

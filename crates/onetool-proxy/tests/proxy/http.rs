@@ -70,7 +70,7 @@ async fn a_server_that_disappears_is_told_and_found_again() {
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(!error.message.contains("rmcp"), "{error}");
     until("it is found out", || status(&source, "web").state == ServerState::Disconnected).await;
-    // Meanwhile the client learns that the old connections have ended, as it does when time passes.
+    // Meanwhile the client notices that the old connections have ended, as it does over time.
     let port = server.port;
     let _again = tokio::task::spawn_blocking(move || HttpServer::start_on(&["--http"], port)).await.unwrap();
     assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");

@@ -1,4 +1,4 @@
-//! What servers tell and ask of their own accord, in both eras.
+//! Notifications and questions that servers send by themselves, in both eras.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn next(changes: &mut Receiver<SourceChange>) -> SourceChange {
     tokio::time::timeout(std::time::Duration::from_secs(20), changes.recv()).await.unwrap().unwrap()
 }
 
-/// Waits until the server knows what is wanted of it, as it tells when it publishes something that nobody hears.
+/// Waits until the server has our subscription, which it reports when it publishes something without listeners.
 async fn is_listened_to(source: &ProxySource, what: &str) {
     for _ in 0..500 {
         if text(source, "fixture.publish", json!({"what": "note://nobody"})).await.contains(what) {
@@ -106,7 +106,7 @@ async fn a_server_that_does_not_tell_says_so() {
     source.shutdown().await;
 }
 
-/// Answers everything, and keeps what it was asked.
+/// Answers every question, and records it.
 #[derive(Default)]
 struct Client(Mutex<Vec<Json>>);
 

@@ -42,7 +42,7 @@ async fn stats(server: &HttpServer) -> Json {
     get(&format!("http://127.0.0.1:{}/stats", server.port)).await.json().await.unwrap()
 }
 
-/// What a user does: opens the address; the browser comes back by itself.
+/// Acts as the user: opens the address; the browser returns by itself.
 async fn sign_in(source: &ProxySource) {
     let url = source.begin_sign_in("web", false).await.unwrap();
     let (page, finished) = tokio::join!(get(&url), source.signed_in("web"));
@@ -82,7 +82,7 @@ async fn whoever_signs_in_once_is_signed_in_for_good() {
     let health = source.health();
     assert!(health[0].message.contains("run: onetool servers login web"), "{health:?}");
     sign_in(&source).await;
-    // The connection is made by itself.
+    // The connection is made automatically.
     until("it is connected", || status(&source, "web").state == ServerState::Connected).await;
     assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1 of"));
     assert_eq!(auth(&source), AuthState::SignedIn);
@@ -92,7 +92,7 @@ async fn whoever_signs_in_once_is_signed_in_for_good() {
         assert_eq!(std::fs::metadata(file(&house)).unwrap().permissions().mode() & 0o777, 0o600);
     }
     source.shutdown().await;
-    // The next process knows, also where the token has expired meanwhile.
+    // The next process knows the sign-in, even if the token has expired meanwhile.
     steer(&server, "expire=1").await;
     let source = house.source(vec![settings(server.port)]);
     source.settle("web", &context()).await.unwrap();
@@ -107,10 +107,10 @@ async fn whoever_signs_in_once_is_signed_in_for_good() {
     source.shutdown().await;
 }
 
-/// Where a process that is to call is told what.
+/// The variable that tells a child process what to call.
 const CALLER: &str = "PROXY_TEST_CALLER";
 
-/// A source of another process on the same credentials.
+/// A source in another process with the same credentials.
 fn source_at(folder: &Path, port: u16) -> ProxySource {
     let state = |name: &str| {
         let folder = folder.join(name);
@@ -141,17 +141,17 @@ async fn eight_processes_redeem_one_token_once() {
         let (house, server) = (House::new(), start(&[]));
         signed_in(&house, &server).await.shutdown().await;
         if expiry == "lifetime" {
-            // Over by the clock.
+            // Expired by the clock.
             let path = file(&house);
             let mut record: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
             record["tokens"]["expires_at"] = record["tokens"]["received_at"].clone();
             std::fs::write(&path, record.to_string()).unwrap();
         } else {
-            // Over because the server says so.
+            // Expired because the server says so.
             steer(&server, expiry).await;
         }
         let before = stats(&server).await["refreshes"].as_u64().unwrap();
-        // What servers offer is known from the last time.
+        // The servers' tools are known from the last connection.
         let (from, to) = (house.path().join("cache"), house.path().join("own/cache"));
         std::fs::create_dir_all(&to).unwrap();
         for entry in std::fs::read_dir(from).unwrap().flatten() {
@@ -190,7 +190,7 @@ async fn no_trouble_of_a_network_signs_anybody_out() {
     let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
     assert!(error.message.contains("can't be renewed now") && error.message.contains("503"), "{error}");
     assert_eq!(std::fs::read_to_string(file(&house)).unwrap(), kept);
-    // It works again as soon as it may be tried again; nobody signs in.
+    // It works again once a retry is due; no one signs in.
     let mut answer = Err(error);
     for _ in 0..300 {
         answer = call(&source, "web.whoami", json!({})).await;
@@ -216,7 +216,7 @@ async fn a_gateway_on_the_way_signs_nobody_out() {
     source.shutdown().await;
 }
 
-/// The new tokens were given out, but never arrived: the old one is spent, and only a sign-in helps.
+/// The new tokens were issued but never arrived: the old refresh token is spent, and only a sign-in helps.
 #[tokio::test]
 async fn tokens_that_got_lost_on_the_way_are_told() {
     let (house, server) = (House::new(), start(&[]));
@@ -258,7 +258,7 @@ async fn a_port_that_is_taken_costs_a_registration_and_nothing_else() {
     let record: Json = serde_json::from_slice(&std::fs::read(file(&house)).unwrap()).unwrap();
     let registered = reqwest::Url::parse(record["registered"]["redirect_uri"].as_str().unwrap()).unwrap();
     assert_eq!(registered.path(), "/callback", "as it was asked for, not as the server normalised it");
-    // The port is used again where it is free.
+    // The port is reused if it is free.
     source.sign_out("web").await.unwrap();
     sign_in(&source).await;
     assert_eq!(stats(&server).await["registrations"], 1);
@@ -293,7 +293,7 @@ async fn accounts_at_one_address_have_tokens_of_their_own() {
     home.shutdown().await;
 }
 
-/// A server that others reach takes the browser back itself, also where the sign-in began at another one.
+/// A publicly reachable server receives the callback itself, even if the sign-in began at another one.
 #[tokio::test]
 async fn a_browser_comes_back_to_a_public_address() {
     let (house, server) = (House::new(), start(&[]));
@@ -312,7 +312,7 @@ async fn a_browser_comes_back_to_a_public_address() {
     assert_eq!(other.finish_callback(&query).await.unwrap(), "web");
     other.try_now("web", &context()).await.unwrap();
     assert!(text(&other, "web.whoami", json!({})).await.starts_with("client-1"));
-    // Once.
+    // Only once.
     other.finish_callback(&query).await.unwrap_err();
     // The first one sees it too.
     until("it is connected", || status(&began, "web").state == ServerState::Connected).await;
@@ -326,7 +326,7 @@ async fn a_token_that_is_valid_is_used_while_it_cannot_be_renewed() {
     steer(&server, "lifetime=60").await;
     let source = signed_in(&house, &server).await;
     source.shutdown().await;
-    // It is time to renew it, and nobody is there to do so.
+    // Renewal is due, and no server is there to do it.
     let path = file(&house);
     let mut record: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let at = record["tokens"]["received_at"].as_u64().unwrap();
@@ -351,12 +351,12 @@ async fn a_sign_in_that_is_over_says_so_and_keeps_what_there_is() {
     assert_eq!(auth(&source), AuthState::NeedsSignIn);
     assert!(std::fs::read_to_string(file(&house)).unwrap().contains("\"rt-"));
     let refused = stats(&server).await["refused"].as_u64().unwrap();
-    // Nobody asks again and again with what was refused.
+    // A refused token is not sent again.
     for _ in 0..3 {
         call(&source, "web.whoami", json!({})).await.unwrap_err();
     }
     assert_eq!(stats(&server).await["refused"].as_u64().unwrap(), refused);
-    // A process that only looks knows it too.
+    // A process that only reads the state knows it too.
     let other = house.source(vec![settings(server.port)]);
     other.look_at_sign_ins().await;
     assert_eq!(auth(&other), AuthState::NeedsSignIn);
@@ -376,7 +376,7 @@ async fn a_client_that_was_forgotten_registers_again() {
     assert!(error.message.contains("invalid_client"), "{error}");
     sign_in(&source).await;
     assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-2"));
-    // One that is forgotten before it is used is found out when it is used.
+    // A client that is forgotten before its first use is detected when it is used.
     source.sign_out("web").await.unwrap();
     steer(&server, "purge=1").await;
     sign_in(&source).await;
@@ -441,7 +441,7 @@ async fn what_does_not_belong_to_a_sign_in_does_not_end_it() {
     let url = source.begin_sign_in("web", false).await.unwrap();
     let error = source.finish_sign_in("web", "?code=stolen&state=another").await.unwrap_err().to_string();
     assert!(error.contains("its state is another"), "{error}");
-    // Also an error must come from whom it should.
+    // An error must come from the right issuer too.
     let state = url.split_once("state=").unwrap().1.split('&').next().unwrap();
     let error = format!("?error=access_denied&state={state}&iss=https%3A%2F%2Fevil.example");
     let error = source.finish_sign_in("web", &error).await.unwrap_err().to_string();
@@ -457,7 +457,7 @@ async fn what_does_not_belong_to_a_sign_in_does_not_end_it() {
     source.shutdown().await;
 }
 
-/// Opens what it is asked to open.
+/// Opens the addresses that it is asked to open.
 struct Browser;
 
 #[async_trait]
@@ -484,7 +484,7 @@ async fn a_call_asks_its_client_to_sign_in_and_goes_on() {
     ctx.client = Some(Arc::new(Browser));
     let answer = call_in(&source, "web.whoami", json!({}), &ctx).await.unwrap();
     assert!(answer.as_str().unwrap().starts_with("client-"), "{answer:?}");
-    // More rights, in the middle of a connection.
+    // More scopes, during a connection.
     steer(&server, "scope=admin").await;
     let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
     assert!(error.message.contains("it wants more rights: admin"), "{error}");

@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 grant = refresh.get(form["refresh_token"])
                 if grant and grant.get("used"):
-                    # Somebody has it who should not: nobody of the family is believed any more.
+                    # A reused refresh token was stolen: the whole family becomes invalid.
                     stats["reuses"] += 1
                     for tokens in (access, refresh):
                         for token in [token for token, other in tokens.items() if other["family"] == grant["family"]]:
@@ -188,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
                 control["garble"] -= 1
                 self.close_connection = True
                 return self.connection.close()
-        # Slow enough for somebody else to try meanwhile.
+        # Slow enough for a concurrent attempt.
         time.sleep(0.3)
         self.reply(200, answer)
 

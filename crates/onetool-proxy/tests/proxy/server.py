@@ -112,7 +112,7 @@ def tools():
 
 
 def odd_tools():
-    """Whatever a list of tools may hold that nobody expects."""
+    """Tools with unexpected schemas and names."""
     cyclic = {
         "type": "object",
         "properties": {"node": {"$ref": "#/$defs/Node"}, "self": {"$ref": "#"}, "gone": {"$ref": "#/$defs/Gone"}},
@@ -191,7 +191,7 @@ def call(name, arguments, request, emit):
     if name == "hang":
         return None
     if name == "freeze":
-        lock.acquire()  # nothing is written any more
+        lock.acquire()  # blocks all further writes
         return None
     if name == "cancelled":
         return text(json.dumps(cancelled))
@@ -271,7 +271,7 @@ QUESTIONS = {
 
 
 def want(what, request, emit, is_modern):
-    """Asks the client in the way of its era."""
+    """Asks the client, in the manner of its era."""
     method, params = QUESTIONS[what]
     if not is_modern:
         return text(json.dumps(ask(emit, method, params)))
@@ -282,7 +282,7 @@ def want(what, request, emit, is_modern):
 
 
 def publish(what, emit):
-    """Tells that something has changed: to everybody in the older era, to those who listen in the newer one."""
+    """Announces a change: to every client in the older era, to subscribers in the newer one."""
     news = {
         "tools": ("notifications/tools/list_changed", {}, "toolsListChanged"),
         "prompts": ("notifications/prompts/list_changed", {}, "promptsListChanged"),
@@ -300,7 +300,7 @@ def publish(what, emit):
 
 
 def modern_task(method, request, emit):
-    """Tasks of the extension: made by the server, with the result in their state."""
+    """Tasks of the extension: created by the server, with the result in their state."""
     params = request["params"]
     if method == "tools/call":
         task = {"id": f"task-{len(tasks)}", "what": params["arguments"]["what"], "status": "working", "looks": 0}
@@ -337,7 +337,7 @@ def modern_state(task):
 
 
 def make_task(params):
-    """A task is done when it has been looked at twice, unless its name says otherwise."""
+    """A task is done after it has been polled twice, unless its name says otherwise."""
     if "task" not in params:
         refused = "it requires task augmentation"
         if params["arguments"]["what"] == "fail":
@@ -484,7 +484,7 @@ def answer(request, emit):
 
 
 def handle(message, emit):
-    """Handles one message; `emit` sends one. Answers whether a reply was sent."""
+    """Handles one message; `emit` sends one. Returns whether a reply was sent."""
     if "method" not in message:
         if message.get("id") in asked:
             asked[message["id"]].put(message)
@@ -522,7 +522,7 @@ def stdio():
             continue
         message = json.loads(line)
         threading.Thread(target=handle, args=(message, emit), daemon=True).start()
-    # The end of input is the end, also for calls that hang.
+    # The end of input ends the server, even with calls that hang.
     os._exit(0)
 
 
@@ -540,7 +540,7 @@ class Streamable(BaseHTTPRequestHandler):
     def do_GET(self):
         if options.mode != "aside":
             return self.plain(405)
-        # The stream for what belongs to no request takes a while to open.
+        # The stream that belongs to no request takes a while to open.
         time.sleep(0.5)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -556,7 +556,7 @@ class Streamable(BaseHTTPRequestHandler):
         self.plain(200)
 
     def as_json(self, message):
-        """Answers with one body, which has no end where a tool is asked for that much."""
+        """Answers with one body, which is endless if a tool is asked for that much."""
         replies = []
         handle(message, lambda reply: replies.append(json.dumps({"jsonrpc": "2.0", **reply}).encode()))
         self.send_response(200)
@@ -586,7 +586,7 @@ class Streamable(BaseHTTPRequestHandler):
         self.end_headers()
         def emit(reply):
             if options.mode == "aside" and "method" in reply:
-                # As servers do that do not say which call their question belongs to: without a stream, it is lost.
+                # Like servers that do not say which call a question belongs to: without a stream, it is lost.
                 for queue in streams:
                     queue.put({"jsonrpc": "2.0", **reply})
                 return

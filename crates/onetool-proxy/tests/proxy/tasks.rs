@@ -45,7 +45,7 @@ async fn what_a_task_gives_is_what_the_call_gives() {
 async fn a_task_that_fails_fails_its_call() {
     let house = House::new();
     let source = connected(&house, &[]).await;
-    // This one is also refused in the other way: the reference implementation makes a failed tool of it.
+    // This one is also refused in the other way: the reference implementation reports a failed tool.
     let error = call(&source, "fixture.later", json!({"what": "fail"})).await.unwrap_err();
     assert_eq!(error.to_string(), "RuntimeError: it did not work, later");
     assert_eq!(statuses(&source).await, ["completed"]);

@@ -1,4 +1,4 @@
-//! A tool is trusted for what it is, not for its name.
+//! A tool is trusted for its content, not for its name.
 
 use onetool_proxy::{AcceptError, PinError, PinMode, ServerSettings};
 use onetool_sdk::{ErrorKind, Severity, ToolSource};
@@ -10,7 +10,7 @@ fn described(description: &str, pin: PinMode) -> ServerSettings {
     ServerSettings { pin, ..server("fixture", &["--description", description]) }
 }
 
-/// The server as it was when it was first seen.
+/// The server as it was first seen.
 async fn first_seen(house: &House, pin: PinMode) {
     let source = house.source(vec![described("Say it back.", pin)]);
     let _ = source.settle("fixture", &context()).await;
@@ -42,7 +42,7 @@ async fn strict_pins_block_a_changed_tool_until_it_is_accepted() {
     let error = call(&source, "fixture.echo", json!({"text": "x"})).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("onetool servers accept fixture"), "{}", error.message);
-    // The new words are not shown either, and the other tools work.
+    // The new description is not shown either, and the other tools work.
     assert!(!pack(&source, "fixture").tools["echo"].description.contains("keys"));
     assert!(call(&source, "fixture.add", json!({"a": 1, "b": 1})).await.is_ok());
     assert!(matches!(source.accept("nobody").await, Err(AcceptError::UnknownServer { .. })));

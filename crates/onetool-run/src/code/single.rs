@@ -16,7 +16,7 @@ use super::facts::{MAGIC, MagicValue, magic_value};
 /// Literals nested deeper than this are left to the interpreter.
 const MAX_DEPTH: usize = 16;
 
-/// What such code consists of.
+/// The only expression of such code.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Single {
     Call(SingleCall),

@@ -34,7 +34,7 @@ struct Held {
     journal: Arc<Journal>,
     /// When it was last known to be held by this process.
     since: Instant,
-    /// When it was last attempted to renew it.
+    /// When renewal was last attempted.
     tried: Instant,
 }
 

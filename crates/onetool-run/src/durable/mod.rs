@@ -40,7 +40,7 @@ const HAND_OVER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum characters of arguments in a message.
 const SHOWN_ARGUMENTS: usize = 400;
-/// If a decision has not woken its run within this time, the process that made it has died.
+/// A run not woken this long after its decision is woken by [`Durable::waiting`].
 const WAKES_WITHIN: chrono::TimeDelta = chrono::TimeDelta::seconds(5);
 
 /// Limits for durable runs.
@@ -73,7 +73,7 @@ pub enum End {
     Finished(RunReply),
     /// It waits for a person; the reply says for what.
     Suspended(RunReply),
-    /// A person must decide whether it goes on; the reply says why.
+    /// A person must decide whether it continues; the reply says why.
     Interrupted(RunReply),
     /// Another process has it now, or it was cancelled.
     Lost,
@@ -561,8 +561,8 @@ impl Durable {
     }
 
     /// Calls that wait for a person, the oldest first: those of suspended runs and of live processes. Also refuses
-    /// calls that have waited too long, removes those of processes that have died, and wakes a decided run whose
-    /// decider died before waking it.
+    /// calls that have waited too long, removes those of processes that have died, and wakes runs whose permission was
+    /// decided by a process that died before waking them.
     pub fn waiting(&self) -> Result<Vec<ApprovalRecord>, RunStoreError> {
         let approvals = self.approvals();
         let now = Utc::now();

@@ -1,6 +1,6 @@
-//! The sections of the configuration that `run(command)` owns, and what they mean.
+//! The configuration sections that `run(command)` owns, and their meaning.
 //!
-//! What cannot be read must not be laxer than what was meant: an unreadable rule denies.
+//! A value that cannot be read must not be more permissive than what was meant: an unreadable rule denies.
 
 mod names;
 mod output;

@@ -68,7 +68,7 @@ keys! {
     }
 }
 
-/// A snippet, or its body alone.
+/// A snippet, or only its body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SnippetEntry(SnippetKeys);
 
@@ -113,7 +113,7 @@ pub fn snippets(reader: &mut Reader) -> IndexMap<String, Snippet> {
             }
             continue;
         }
-        // It stays, so that whoever uses it gets the same error.
+        // Kept, so that using it gives the same error.
         if let Err(message) = check_template(&entry.body) {
             reader.problem(&["snippets", &name, "body"], &format!("not a valid template: {message}"));
         }
@@ -144,7 +144,7 @@ keys! {
     }
 }
 
-/// A project, or its path alone.
+/// A project, or only its path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProjectEntry(ProjectKeys);
 

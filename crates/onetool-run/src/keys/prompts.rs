@@ -31,7 +31,7 @@ keys! {
 
 pub const PROMPTS: Section<PromptKeys> = Section::new("prompts");
 
-/// What is said of tools instead of what they say themselves, by full name.
+/// Descriptions and search words that replace those of tools, by full name.
 pub fn overrides(keys: &PromptKeys) -> IndexMap<String, ToolOverride> {
     let of_others = keys.tools.iter().filter(|(name, _)| *name != "run");
     of_others

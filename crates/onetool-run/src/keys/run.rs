@@ -64,7 +64,7 @@ keys! {
 
 pub const RUN: Section<RunKeys> = Section::new("run");
 
-/// A larger file of requirements is not read.
+/// Maximum size of a requirements file.
 const MAX_REQUIREMENTS: u64 = 1 << 20;
 const PACKAGES: &[&str] = &["run", "packages"];
 
@@ -74,7 +74,7 @@ impl RunKeys {
         self.packages.iter().filter_map(|entry| requirements_file(entry)).map(|file| project.join(file)).collect()
     }
 
-    /// The packages, with those of requirements files.
+    /// The packages, including those of requirements files.
     pub fn requirements(&self, reader: &mut Reader, project: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for entry in &self.packages {
@@ -124,7 +124,7 @@ fn requirements_file(entry: &str) -> Option<PathBuf> {
     Some(home.unwrap_or_else(|| PathBuf::from(file)))
 }
 
-/// The lines of a requirements file that say something.
+/// Reads the lines of a requirements file that are not blank or comments.
 fn read_requirements(file: &Path) -> Result<Vec<String>, String> {
     let size = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
     if size > MAX_REQUIREMENTS {

@@ -83,10 +83,10 @@ impl From<&LimitKeys> for Quota {
 
 pub const SECURITY: Section<SecurityKeys> = Section::new("security");
 
-/// Shorter secrets would redact ordinary text.
+/// Minimum length of a redacted secret: a shorter one would redact ordinary text.
 const MIN_SECRET: usize = 6;
 
-/// What runs follow.
+/// Resolves the settings of runs.
 pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys) -> RunSettings {
     let (gate, bad) = Gate::new(&security.blocked, &security.warned, &security.allow);
     for pattern in bad {
@@ -108,7 +108,7 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
             || user.is_some_and(|user| user.sanitize.enabled)
             || reader.is_wrong(&["security", "sanitize"]),
         max_error_bytes: run.max_error_kb << 10,
-        // What cannot be read must not be laxer than what was meant.
+        // An invalid value must not be more permissive than what was meant.
         files: if reader.is_wrong(&["run", "files"]) { FileAccess::Off } else { run.files },
         sessions: run.session_limits(),
         packages: Vec::new(),
@@ -117,7 +117,7 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
     }
 }
 
-/// Who may call what. A rule that cannot be read denies.
+/// Resolves the policy. An invalid rule denies.
 pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Permissions {
     if reader.is_wrong(&["security", "policy"]) {
         reader.problem(&["security", "policy"], "until this is fixed, every tool but those of ot is denied");
@@ -130,7 +130,7 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
     }
 }
 
-/// Rules as they are written at `path`.
+/// Reads the rules at `path`.
 fn rules(reader: &mut Reader, path: &[&str], policy: &IndexMap<String, Json>) -> Permissions {
     let mut rules = Vec::new();
     for (pattern, word) in policy {
@@ -155,8 +155,8 @@ fn rules(reader: &mut Reader, path: &[&str], policy: &IndexMap<String, Json>) ->
     Permissions::new(rules).unwrap_or_default()
 }
 
-/// Who may do what. A section that cannot be read allows nobody anything; a pattern that cannot be read matches nothing
-/// where it would allow, and everything where it would limit.
+/// Resolves the groups. An invalid section allows nothing; an invalid pattern matches nothing where it would allow, and
+/// everything where it would limit.
 pub fn groups(reader: &mut Reader, security: &SecurityKeys) -> Groups {
     const PATH: [&str; 2] = ["security", "groups"];
     if reader.is_wrong(&PATH) {
@@ -165,7 +165,7 @@ pub fn groups(reader: &mut Reader, security: &SecurityKeys) -> Groups {
     }
     let groups = security.groups.iter().map(|(name, keys)| group(reader, name, keys)).collect();
     let quota = Quota::from(&security.limits);
-    // What a project says comes on top of what the user says.
+    // A project's groups are added to the user's.
     match reader.user_security(&SECURITY) {
         Some(user) => {
             let own = user.groups.iter().map(|(name, keys)| group(reader, name, keys)).collect();
@@ -193,7 +193,7 @@ fn group(reader: &mut Reader, name: &str, keys: &GroupKeys) -> Group {
     }
 }
 
-/// The user's own policy, which no project loosens. Words that are not understood deny; they are noted elsewhere.
+/// The user's own policy, which no project loosens. Invalid words deny; they are reported elsewhere.
 fn user_permissions(policy: &IndexMap<String, Json>) -> Permissions {
     let rules = policy.iter().map(|(pattern, word)| {
         let permission = match word.as_str().map(str::to_ascii_lowercase).as_deref() {

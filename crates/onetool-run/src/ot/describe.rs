@@ -1,4 +1,4 @@
-//! How a tool is shown: its signature with what it returns, one line about it, what the policy says.
+//! How a tool is shown: signature, return value, one line of description, and policy.
 
 use onetool_sdk::{QualifiedName, ToolSpec};
 
@@ -10,7 +10,7 @@ pub(super) fn signature(_state: &ToolboxState, name: &str, tool: &ToolSpec) -> S
     tool.signature.render(name)
 }
 
-/// What a tool returns beyond what its signature says: in its own words, or as it was seen.
+/// What a tool returns beyond its signature: as documented, or as it was seen.
 pub(super) fn returns(state: &ToolboxState, name: &str, tool: &ToolSpec) -> Option<String> {
     let seen = state.learned.of(name, tool).map(|seen| {
         let times = if seen.times == 1 { "once".to_owned() } else { format!("{} times", seen.times) };
@@ -37,7 +37,7 @@ pub(super) fn line(state: &ToolboxState, name: &str, tool: &ToolSpec) -> String 
     text
 }
 
-/// What stands between a caller and the tool.
+/// The policy that restricts calls to the tool.
 pub(super) fn policy(state: &ToolboxState, name: &str) -> Option<&'static str> {
     match state.permissions.of(&name.parse::<QualifiedName>().ok()?) {
         Permission::Allow => None,

@@ -1,12 +1,12 @@
-//! Search for other doors than `ot.help`, with the same ranking.
+//! Search for callers other than `ot.help`, with the same ranking.
 
 use super::search::Kind;
 use crate::ToolboxState;
 
-/// Matches by name alone, at most.
+/// Maximum number of matches by name alone.
 const MAX_NAMED: usize = 50;
 
-/// What kind of thing was found.
+/// The kind of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundKind {
     Tool,
@@ -15,18 +15,18 @@ pub enum FoundKind {
     Alias,
 }
 
-/// Something that fits a query.
+/// A match for a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub kind: FoundKind,
     /// `pack.function`, a pack, a snippet or an alias.
     pub name: String,
-    /// One line on what it is.
+    /// One-line description.
     pub summary: String,
 }
 
 impl ToolboxState {
-    /// What fits the query, best first.
+    /// Returns the matches for a query, best first.
     pub fn find(&self, query: &str) -> Vec<Found> {
         let query = query.trim_start_matches('$');
         let hits = self.search.search(self, query);
@@ -36,7 +36,7 @@ impl ToolboxState {
         hits.into_iter().map(|hit| self.found(hit.kind, hit.name)).collect()
     }
 
-    /// What has the query in its name, for queries that are not words to search by.
+    /// Finds entries whose name contains the query, for queries without searchable words.
     fn named_like(&self, query: &str) -> Vec<Found> {
         let query = query.trim().to_lowercase();
         if query.is_empty() {

@@ -1,7 +1,7 @@
 //! `ot.health`: what works and what does not.
 //!
-//! Whatever is wrong is told once: a server's trouble by the server's line, even where its source or the configuration
-//! has a note on it too.
+//! Each problem is reported once: a server's problem by the server's line, even if its source or the configuration has
+//! a note about it too.
 
 use onetool_sdk::{HealthNote, Origin, Severity, Tool, Value, define_tool};
 use onetool_state::atomic;
@@ -57,7 +57,7 @@ fn report(state: &ToolboxState) -> Value {
         }
     }
     for clash in state.catalog.clashes() {
-        // One's own pack in place of a bundle is how bundles are meant to be replaced.
+        // Replacing a bundle by one's own pack is intended.
         let line = clash_line(clash);
         if matches!(clash.loser, Origin::Bundle { .. }) { lines.note(line) } else { lines.problem(line) }
     }
@@ -78,7 +78,7 @@ fn report(state: &ToolboxState) -> Value {
     dict(fields)
 }
 
-/// What is to be told, each line once.
+/// Lines to report, each once.
 #[derive(Default)]
 struct Lines {
     problems: Vec<String>,
@@ -99,12 +99,12 @@ impl Lines {
     }
 }
 
-/// How a server is shown: one that is still being waited for is not connected.
+/// The state to show: a server that is still connecting counts as disconnected.
 fn shown_state(server: &ServerStatus) -> &str {
     if server.state == "connecting" { "disconnected" } else { &server.state }
 }
 
-/// A server that is switched off is nobody's fault; one that should be there and is not degrades the whole.
+/// The status of the servers: a disconnected one degrades it, a disabled one does not.
 fn proxy(state: &ToolboxState) -> Value {
     let is_degraded = state.servers.iter().any(|server| shown_state(server) == "disconnected");
     let servers = state.servers.iter().map(|server| (server.name.as_str(), Value::from(shown_state(server))));
@@ -115,13 +115,13 @@ fn proxy(state: &ToolboxState) -> Value {
     ])
 }
 
-/// Whether a note is what a server's own line will say.
+/// Whether a note repeats what the server's own line will say.
 fn tells_of_a_server(state: &ToolboxState, note: &HealthNote) -> bool {
     let server = note.subject.strip_prefix("proxy:").and_then(|name| state.servers.iter().find(|s| s.name == name));
     server.and_then(|server| server.reason.as_deref()).is_some_and(|reason| note.message.contains(reason))
 }
 
-/// Why a server is not there, unless another note has said so.
+/// Why a server is not connected, unless another note says so.
 fn server_line(server: &ServerStatus, noted: &[&HealthNote]) -> Option<String> {
     if server.state == "connected" {
         return None;
@@ -141,7 +141,7 @@ fn clash_line(clash: &Clash) -> String {
     format!("pack {}: {} answers, {} is left out", clash.name, described(&clash.winner), described(&clash.loser))
 }
 
-/// Folders that nothing can be kept in; of folders within one another, the outermost.
+/// Folders that cannot be written to; of nested folders, only the outermost.
 fn unwritable(state: &ToolboxState) -> Vec<String> {
     let mut refused = Vec::new();
     let mut lines = Vec::new();

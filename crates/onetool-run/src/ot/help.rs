@@ -15,25 +15,25 @@ use super::{Awaited, Info, ToolboxHandle, blocking, describe, first_line, packs,
 use crate::ToolboxState;
 
 const DOCUMENTATION: &str = "https://onetool.beycom.online/reference/tools";
-/// Hits shown of each kind.
+/// Maximum number of hits shown of each kind.
 const SHOWN_HITS: usize = 10;
-/// Hits shown with their signature and what they return.
+/// Number of hits shown with their signature and return value.
 const SIGNED_HITS: usize = 3;
-/// Packs named where nothing was found.
+/// Number of packs listed if nothing was found.
 const SHOWN_PACKS: usize = 30;
-/// A line about a hit is cut here, a signature below it there.
+/// Maximum length of a line about a hit, and of the signature below it.
 const SHOWN_LINE: usize = 200;
 const SHOWN_SIGNATURE: usize = 1_000;
-/// Hits named of each kind with `info="list"`.
+/// Maximum number of hits of each kind with `info="list"`.
 const LISTED_HITS: usize = 50;
-/// Tools that a search with `info="full"` describes completely.
+/// Maximum number of tools that a search with `info="full"` describes completely.
 const FULL_HITS: usize = 5;
-/// A schema in a page of help is cut here.
+/// Maximum length of a schema on a help page.
 const SHOWN_SCHEMA: usize = 4_000;
-/// A query is cut here before it is repeated.
+/// Maximum length of a query that is repeated.
 const SHOWN_QUERY: usize = 100;
 
-/// `{EXAMPLES}` stands for calls that name what is really there.
+/// `{EXAMPLES}` is replaced by calls to existing tools.
 const OVERVIEW: &str = "\
 # OneTool
 
@@ -111,7 +111,7 @@ fn answer(state: &ToolboxState, query: &str, info: Info) -> Value {
     }
 }
 
-/// How to begin, with examples that work here.
+/// Introduction, with examples that work here.
 fn overview(state: &ToolboxState) -> String {
     let mut examples = Vec::new();
     if let Some(pack) = example_pack(state) {
@@ -122,7 +122,7 @@ fn overview(state: &ToolboxState) -> String {
     OVERVIEW.replace("{EXAMPLES}", &examples.join("\n"))
 }
 
-/// A pack worth an example: one that the user added before the built-in ones, and `ot` where there is no other.
+/// The pack for examples: preferably one that the user added, then a built-in one, then `ot`.
 fn example_pack(state: &ToolboxState) -> Option<&Pack> {
     let packs = || state.catalog.packs().map(AsRef::as_ref).filter(|pack: &&Pack| !pack.tools.is_empty());
     packs()
@@ -131,7 +131,7 @@ fn example_pack(state: &ToolboxState) -> Option<&Pack> {
         .or_else(|| packs().next())
 }
 
-/// The page of what the query names exactly; names differ by case only where nothing fits better.
+/// The page of what the query names exactly; case is ignored only if no name matches exactly.
 fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
     if let Some(name) = query.strip_prefix('$') {
         return state.snippets.get_key_value(name).map(|(name, snippet)| snippet_page(state, name, snippet));
@@ -228,7 +228,7 @@ fn alias_page(state: &ToolboxState, alias: &str, target: &str) -> String {
     text
 }
 
-/// Where a pack is documented: where the configuration says, where its author does, or among OneTool's own pages.
+/// Where a pack is documented: as configured, as its author says, or in OneTool's own documentation.
 fn documentation(state: &ToolboxState, pack: &Pack) -> String {
     let own = match &pack.docs {
         PackDocs::Unsaid => None,
@@ -296,7 +296,7 @@ fn results(state: &ToolboxState, query: &str, hits: &[Hit], info: Info) -> Strin
     text
 }
 
-/// How a tool is called and what it gives.
+/// The signature and return value of a tool.
 fn signature(state: &ToolboxState, hit: &Hit) -> Option<String> {
     let tool = state.catalog.tool(&hit.name.parse().ok()?)?;
     let signature = describe::signature(state, &hit.name, tool);
@@ -330,7 +330,7 @@ fn line(state: &ToolboxState, hit: &Hit) -> String {
     if description.is_empty() { shown } else { format!("{shown}: {description}") }
 }
 
-/// That nothing fits, and what there is instead.
+/// The answer when nothing matches, with what is available instead.
 fn nothing(state: &ToolboxState, query: &str) -> String {
     let mut text = format!(
         "No matches found for '{}'. Use ot.tools() or ot.packs() to browse available items.\n\n## Packs\n",

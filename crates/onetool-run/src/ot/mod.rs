@@ -1,7 +1,7 @@
-//! The `ot` pack: what the toolbox tells about itself. A file a tool.
+//! The `ot` pack: what the toolbox reports about itself. One file per tool.
 //!
-//! Every function answers a native value (dict, list, text); how it looks is the presenter's business. All of them read
-//! one [`ToolboxState`], taken when the call begins, so that an answer is never half old and half new.
+//! Every function returns a native value (dict, list, text) and leaves formatting to the presenter. Each call reads one
+//! [`ToolboxState`], taken when it begins, so that an answer is never half old and half new.
 
 mod aliases;
 mod config;
@@ -42,45 +42,45 @@ pub use search::SearchIndex;
 
 use crate::{Runner, ToolboxState};
 
-/// What is worth a moment's waiting, while servers are still starting.
+/// What a call may briefly wait for while servers are starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
-    /// The tools of servers that have never been seen.
+    /// The tools of servers that have never connected.
     Tools,
     /// Whether servers can be reached.
     Outcomes,
 }
 
-/// What the `ot` pack needs of the toolbox that it is part of.
+/// What the `ot` pack needs from its toolbox.
 #[async_trait]
 pub trait Toolbox: Send + Sync {
     /// The toolbox as it is now.
     fn state(&self) -> Arc<ToolboxState>;
 
-    /// The toolbox as the one who calls sees it: their tools, their results.
+    /// The toolbox as the caller sees it: with their tools and results.
     fn state_for(&self, _ctx: &CallContext) -> Arc<ToolboxState> {
         self.state()
     }
 
-    /// Waits for servers that are starting for the first time; shortly, and never longer than `ctx` allows.
+    /// Waits briefly for servers that are starting for the first time, never longer than `ctx` allows.
     async fn settle(&self, awaited: Awaited, ctx: &CallContext);
 
     /// The sessions of runs.
     fn sessions(&self) -> Arc<Sessions>;
 
-    /// Runs code as part of a call, and gives its value.
+    /// Runs code as part of a call, and returns its value.
     async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError>;
 
-    /// Runs commands, where runs are kept that can be resumed.
+    /// The runner, if runs are recorded and can be resumed.
     fn runner(&self) -> Option<Runner> {
         None
     }
 
-    /// Reads the configuration again. Blocks; on an error the last good state stays.
+    /// Reloads the configuration. Blocks; on an error the last valid state remains.
     fn reload(&self) -> Result<(), ToolError>;
 }
 
-/// The pack. It holds its toolbox weakly, because the toolbox holds the pack.
+/// Creates the pack. It holds its toolbox weakly, because the toolbox holds the pack.
 pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativePack {
     let toolbox = ToolboxHandle(toolbox);
     NativePack {
@@ -131,7 +131,7 @@ impl ToolboxHandle {
         self.get().map(|toolbox| toolbox.state_for(ctx))
     }
 
-    /// The state, once servers that have just been started had their moment.
+    /// The state, after a brief wait for servers that have just started.
     async fn settled(&self, awaited: Awaited, ctx: &CallContext) -> Result<Arc<ToolboxState>, ToolError> {
         let toolbox = self.get()?;
         toolbox.settle(awaited, ctx).await;
@@ -139,7 +139,7 @@ impl ToolboxHandle {
     }
 }
 
-/// A case-insensitive "contains".
+/// A case-insensitive substring filter.
 struct Filter(Option<String>);
 
 impl Filter {
@@ -164,7 +164,7 @@ fn count(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Where a text was asked for and there is nothing to tell.
+/// The message when no entry matches.
 fn no_match(kind: &str, all: &str, pattern: Option<&str>) -> String {
     match pattern {
         Some(pattern) => format!("No {kind} matches '{pattern}'. Use {all} to see all."),
@@ -172,12 +172,12 @@ fn no_match(kind: &str, all: &str, pattern: Option<&str>) -> String {
     }
 }
 
-/// The first line that says something.
+/// The first non-empty line.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
 }
 
-/// Runs work that reads or writes files where blocking is allowed.
+/// Runs file I/O on a thread where blocking is allowed.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {

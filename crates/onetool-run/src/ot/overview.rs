@@ -1,19 +1,19 @@
-//! The packs in a few words, for the description of `run`: what a model sees before it has asked for anything.
+//! A brief list of the packs, for the description of `run`: what a model sees before it has asked for anything.
 
 use onetool_sdk::{Origin, Pack};
 
 use super::first_line;
 use crate::ToolboxState;
 
-/// Of what a pack is about, so many characters are told; fewer, where that leaves room for more packs.
+/// Maximum characters of a pack's description; shorter limits are tried to make room for more packs.
 const ABOUT_CHARS: [usize; 3] = [48, 36, 24];
-/// Between two packs.
+/// Separates two packs.
 const SEPARATOR: &str = " | ";
 const AND: &str = "and ";
-/// Tools named where nothing else says what a pack is about.
+/// Number of tools named if nothing else describes a pack.
 const NAMED_TOOLS: usize = 3;
 
-/// `file: Files of the project | github: Issues, pull requests | and 12 more: ot.packs()`, in at most so many bytes of
+/// `file: Files of the project | github: Issues, pull requests | and 12 more: ot.packs()`, in at most `budget` bytes of
 /// JSON. The most used packs come first, then the largest.
 pub fn pack_overview(state: &ToolboxState, budget: usize) -> String {
     let mut packs: Vec<(&Pack, u64)> = state
@@ -26,7 +26,7 @@ pub fn pack_overview(state: &ToolboxState, budget: usize) -> String {
     packs.sort_by(|(a, used_a), (b, used_b)| {
         used_b.cmp(used_a).then(b.tools.len().cmp(&a.tools.len())).then(a.name.cmp(&b.name))
     });
-    // The longest that has room for every pack, or else the one that names most of them.
+    // The longest descriptions that leave room for every pack, or else the shortest ones.
     let mut shortened = String::new();
     for about in ABOUT_CHARS {
         let entries: Vec<String> = packs.iter().map(|(pack, _)| entry(state, pack, about)).collect();
@@ -39,7 +39,7 @@ pub fn pack_overview(state: &ToolboxState, budget: usize) -> String {
     shortened
 }
 
-/// All entries, or as many as have room and how many there are besides; and whether it is all of them.
+/// Joins all entries, or as many as fit and the number of the others; also returns whether all of them fit.
 fn joined(entries: &[String], budget: usize) -> (String, bool) {
     let whole = entries.join(SEPARATOR);
     if json_length(&whole) <= budget {
@@ -70,7 +70,7 @@ fn entry(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     }
 }
 
-/// What the configuration says of the pack, else what its server or its own text says, else some of its tools.
+/// The configured description of the pack, else that of its server or its own text, else some of its tools.
 fn about(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     let configured = state.instructions.get(&pack.name).map(|text| first_line(text));
     let told = match &pack.origin {
@@ -84,7 +84,7 @@ fn about(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     } else {
         first_sentence(told).to_owned()
     };
-    // It stands in one line with others.
+    // Entries share one line.
     let text: String = text.chars().map(|c| if c.is_control() || c == '|' { ' ' } else { c }).collect();
     match text.char_indices().nth(characters) {
         Some((at, _)) => {
@@ -95,7 +95,7 @@ fn about(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     }
 }
 
-/// Up to the first full stop that is not one of an abbreviation.
+/// The text up to the first full stop that does not end an abbreviation.
 fn first_sentence(text: &str) -> &str {
     let mut ends = text.match_indices(". ").map(|(at, _)| at);
     let is_end = |at: &usize| !["e.g", "i.e", " etc", " vs"].iter().any(|short| text[..*at].ends_with(short));
@@ -103,7 +103,7 @@ fn first_sentence(text: &str) -> &str {
     text[..end.unwrap_or(text.len())].trim_end_matches('.')
 }
 
-/// Bytes of the text in JSON, where whoever writes it escapes all that is not ASCII.
+/// Length of the text in JSON, in bytes, if the writer escapes all non-ASCII characters.
 fn json_length(text: &str) -> usize {
     let escaped = |c: char| if c.is_ascii() { 0 } else { c.len_utf16() * "\\u0000".len() - c.len_utf8() };
     serde_json::Value::from(text).to_string().len() - 2 + text.chars().map(escaped).sum::<usize>()

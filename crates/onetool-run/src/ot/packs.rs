@@ -11,7 +11,7 @@ use super::span::observed;
 use super::{Awaited, Filter, Info, ToolboxHandle, count, describe, dict, first_line, no_match, texts};
 use crate::ToolboxState;
 
-/// A line about a pack is cut here.
+/// Maximum length of a pack's description.
 const MAX_ABOUT: usize = 200;
 
 #[derive(Deserialize, JsonSchema)]
@@ -68,10 +68,10 @@ fn brief(state: &ToolboxState, pack: &Pack) -> Value {
     dict(fields)
 }
 
-/// What a pack is about, in one line: what it says of itself, or what the configuration says.
+/// A one-line description of a pack: its own, or the configured one.
 pub(super) fn about<'a>(state: &'a ToolboxState, pack: &'a Pack) -> &'a str {
     let said = match &pack.origin {
-        // The first line of a server's pack only repeats its name; what the server says of itself comes after it.
+        // The first line of a server's pack only repeats its name; the server's own description follows.
         Origin::Proxy { .. } => pack.description.split_once('\n').map_or("", |(_, rest)| first_line(rest)),
         _ => "",
     };
@@ -81,7 +81,7 @@ pub(super) fn about<'a>(state: &'a ToolboxState, pack: &'a Pack) -> &'a str {
     about.char_indices().nth(MAX_ABOUT).map_or(about, |(at, _)| &about[..at])
 }
 
-/// A pack as a text: header, instructions, tools.
+/// Formats a pack as text: header, instructions, tools.
 pub(super) fn described(state: &ToolboxState, pack: &Pack) -> String {
     let mut text = format!("# {}\n\nsource: {}\n", pack.name, pack.origin.short_label());
     if !pack.description.trim().is_empty() {

@@ -10,11 +10,11 @@ use super::span::observed;
 use super::{ToolboxHandle, blocking};
 use crate::{OutputSettings, ToolboxState};
 
-/// Code never gets more at once.
+/// Maximum bytes that code receives at once.
 const PAGE_BYTES: usize = 16 << 20;
-/// What is shown is never larger, even where results are shown at any size.
+/// Maximum bytes shown, even if results of any size are shown.
 const SHOWN_BYTES: usize = 256 * 1024;
-/// Nor is it made smaller than this.
+/// Minimum of the shown bytes.
 const SMALLEST_SHOWN: usize = 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -81,8 +81,8 @@ fn answer(state: &ToolboxState, input: &Input, keep_going: &dyn Fn() -> bool) ->
     }
 }
 
-/// A page as it is shown: with as many lines as a reply has room for, so that it is not stored in its turn. Code gets all
-/// the lines that it asked for.
+/// Cuts a page to as many lines as fit in a reply, so that the page itself is not stored. Code gets all the lines that
+/// it asked for.
 pub(crate) fn shown(page: Value, settings: &OutputSettings) -> Value {
     let room = match settings.max_inline_size {
         0 => SHOWN_BYTES,

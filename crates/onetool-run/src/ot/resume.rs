@@ -1,4 +1,4 @@
-//! `ot.resume(id)`: the result of a run that waited for a permission, was interrupted, or went on elsewhere.
+//! `ot.resume(id)`: the result of a run that waited for a permission, was interrupted, or continued elsewhere.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::span::observed;
 use crate::durable::{Durable, End, Unknown, reply};
 use crate::runner::{RunReply, Runner};
 
-/// How often a run is looked at that another process executes.
+/// Poll interval for a run that another process executes.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize, JsonSchema)]
@@ -128,7 +128,7 @@ async fn resume(runner: &Runner, input: &Input, ctx: &CallContext) -> Result<Val
     }
 }
 
-/// How a run is; taken, where it waits for somebody who has time.
+/// Reads the state of a run, and claims it if it is queued.
 async fn look(store: RunStore, owner: &Owner, id: &RunId) -> Result<(RunRecord, Option<Taken>), ToolError> {
     let (owner, id) = (owner.clone(), id.clone());
     blocking(move || {
@@ -164,7 +164,7 @@ async fn go_on(
     }
 }
 
-/// A reply as a value, or as what it says went wrong.
+/// Converts a reply to a value, or to the error it reports.
 fn given(reply: RunReply) -> Result<Value, ToolError> {
     if reply.is_error {
         let (kind, message) = reply.text.split_once(": ").unwrap_or(("RuntimeError", &reply.text));

@@ -1,4 +1,4 @@
-//! `ot.save`: keeps the code of this run under a name.
+//! `ot.save`: saves the code of this run under a name.
 
 use chrono::Utc;
 use indexmap::IndexMap;

@@ -1,6 +1,6 @@
-//! Finds tools, packs, snippets and aliases: what of them is searched, and which hits are worth showing.
+//! Finds tools, packs, snippets and aliases: what is indexed, and which hits are worth showing.
 //!
-//! The ranking itself is [`crate::search`]. An index is built once per catalog and kept. Hits that fit equally well are
+//! [`crate::search`] does the ranking. An index is built once per catalog and cached. Hits with equal scores are
 //! ordered by how often this project called them, then by pack.
 
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use crate::search::{Field, Index as WordIndex, IndexBuilder};
 use crate::{Catalog, ToolboxState};
 
-/// A hit must be so good compared with the best of its kind, and with the best of all.
+/// Minimum score of a hit, as a share of the best of its kind and of the best of all.
 const SHARE_OF_KIND: f32 = 0.3;
 const SHARE_OF_ALL: f32 = 0.2;
-/// Scores that differ by less than this share are a tie.
+/// Scores that differ by less than this share are tied.
 const TIE: f32 = 0.005;
-/// Words of type annotations that say nothing.
+/// Words of type annotations that carry no meaning.
 const TYPE_WORDS: &[&str] = &[
     "Annotated",
     "Any",
@@ -49,7 +49,7 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Tool, Self::Pack, Self::Snippet, Self::Alias];
 }
 
-/// What was found.
+/// A search hit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Hit {
     pub(super) kind: Kind,
@@ -77,7 +77,7 @@ impl Index {
                 builder.words.text(Field::Description, instructions);
             }
         }
-        // Saved code is found as a function of its pack.
+        // Saved code is indexed as a function of its pack.
         for (name, snippet) in state.snippets.iter().filter(|(_, snippet)| !snippet.is_saved) {
             builder.entry(Kind::Snippet, name);
             builder.words.text(Field::Name, name);
@@ -146,25 +146,25 @@ fn first_sentence(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The index of the latest catalog, made when it is first needed, and what the project has called.
+/// The index of the latest catalog, built on first use, and how often the project called each tool.
 #[derive(Default)]
 pub struct SearchIndex {
     cached: Mutex<Option<Cached>>,
-    /// Calls by tool; `None` until the statistics were read.
+    /// Calls by tool; `None` until the statistics are read.
     uses: Mutex<Option<HashMap<String, u64>>>,
-    /// Calls by pack as the statistics had them at first. They do not change, so that what is ordered by them stays.
+    /// Calls by pack as first read from the statistics. Not updated, so that an order based on them is stable.
     pack_uses: Mutex<HashMap<String, u64>>,
 }
 
 struct Cached {
-    /// Held weakly, which is enough to keep another catalog from getting the same address.
+    /// A weak reference keeps another catalog from getting the same address.
     catalog: Weak<Catalog>,
     names: u64,
     index: Arc<Index>,
 }
 
 impl SearchIndex {
-    /// Makes the index now, for those who ask later.
+    /// Builds the index ahead of the first search.
     pub(crate) fn prepare(&self, state: &ToolboxState) {
         let _ = self.get(state);
         self.read_uses(state);
@@ -177,12 +177,12 @@ impl SearchIndex {
         }
     }
 
-    /// Earlier calls to the tools of a pack, as far as the statistics have been read.
+    /// Earlier calls to the tools of a pack, if the statistics have been read.
     pub(super) fn uses_of_pack(&self, pack: &str) -> u64 {
         self.pack_uses.lock().get(pack).copied().unwrap_or(0)
     }
 
-    /// What fits the query, best first. Reads files the first time.
+    /// Returns the hits for a query, best first. Reads files the first time.
     pub(super) fn search(&self, state: &ToolboxState, query: &str) -> Vec<Hit> {
         let index = self.get(state);
         self.read_uses(state);
@@ -205,7 +205,7 @@ impl SearchIndex {
         hits
     }
 
-    /// Orders hits of the same score by use. They come in the order of their packs, and stay so otherwise.
+    /// Orders tied hits by use; otherwise they stay in the order of their packs.
     fn break_ties(&self, hits: &mut [Hit]) {
         let uses = self.uses.lock();
         let Some(uses) = uses.as_ref().filter(|uses| !uses.is_empty()) else { return };
@@ -262,7 +262,7 @@ impl SearchIndex {
     }
 }
 
-/// Changes with anything that is indexed beside the catalog.
+/// A hash of everything that is indexed besides the catalog.
 fn fingerprint(state: &ToolboxState) -> u64 {
     let mut hasher = DefaultHasher::new();
     for pair in &state.aliases {

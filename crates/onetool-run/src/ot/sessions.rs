@@ -1,4 +1,4 @@
-//! `ot.sessions` and `ot.end_session`: the sessions that runs of this client share names in.
+//! `ot.sessions` and `ot.end_session`: the sessions in which this client's runs share names.
 
 use onetool_sandbox::{SessionInfo, SessionKey};
 use onetool_sdk::{Tool, ToolError, Value, define_tool};
@@ -10,7 +10,7 @@ use super::span::observed;
 use super::{ToolboxHandle, dict, texts};
 use crate::nearest::listed;
 
-/// Names of a session that are shown.
+/// Maximum number of names shown for a session.
 const SHOWN_NAMES: usize = 50;
 
 #[derive(Deserialize, JsonSchema)]

@@ -13,7 +13,7 @@ use crate::present::{quoted, to_yaml_block, to_yaml_flow};
 use crate::snippets::expand;
 use crate::{Snippet, SnippetParameter, ToolboxState};
 
-/// What stands in examples for parameters that have no default.
+/// Example values for parameters without a default.
 const EXAMPLE_VALUES: &[&str] = &["Python", "Rust", "Go", "Zig"];
 
 #[derive(Deserialize, JsonSchema)]
@@ -58,7 +58,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     .with_example("ot.snippets(pattern=\"research\", info=\"full\")")
 }
 
-/// A snippet as YAML, with an example of its use.
+/// Formats a snippet as YAML, with an example of its use.
 pub(super) fn definition(name: &str, snippet: &Snippet, state: &ToolboxState) -> String {
     let head = dict([("name", Value::from(name)), ("description", snippet.description.as_str().into())]);
     let mut text = to_yaml_block(&head);
@@ -66,7 +66,7 @@ pub(super) fn definition(name: &str, snippet: &Snippet, state: &ToolboxState) ->
     for (name, parameter) in &snippet.parameters {
         let _ = writeln!(text, "  {}: {}", to_yaml_flow(&Value::from(name.as_str())), parameter_line(parameter));
     }
-    // A literal block shows the template as it is, even when it has a single line.
+    // A literal block shows the template unchanged, even if it has a single line.
     let body = snippet.body.trim_end_matches('\n');
     if body.is_empty() || body.starts_with([' ', '\t', '\n']) || body.contains(['\r', '\t']) {
         text.push_str(&to_yaml_block(&dict([("body", Value::from(snippet.body.as_str()))])));
@@ -79,7 +79,7 @@ pub(super) fn definition(name: &str, snippet: &Snippet, state: &ToolboxState) ->
     }
     let example = invocation(name, snippet);
     let _ = write!(text, "\n# Example with defaults:\n# {example}");
-    // A template that refuses the example is still worth showing.
+    // A template that fails with the example values is still shown.
     if let Ok(expanded) = expand(&example, &state.snippets) {
         let _ = write!(text, "\n# Expands to:\n{}", expanded.trim_end());
     }
@@ -103,7 +103,7 @@ fn parameter_line(parameter: &SnippetParameter) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
-/// Values for the parameters that must be given.
+/// Example values for the required parameters.
 fn example_values(snippet: &Snippet) -> impl Iterator<Item = (&str, &'static str)> {
     snippet
         .parameters

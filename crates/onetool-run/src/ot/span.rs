@@ -1,4 +1,4 @@
-//! One span a call, named `ot.{function}`, closed by one line with duration and outcome.
+//! One span per call, named `ot.{function}`, closed by one line with duration and outcome.
 
 use std::time::Instant;
 

@@ -14,9 +14,9 @@ use super::span::observed;
 use super::{ToolboxHandle, blocking};
 use crate::{StatsSettings, ToolboxState};
 
-/// The title of a report stands within this many bytes.
+/// The title of a report is within this many bytes.
 const HEAD_BYTES: u64 = 2048;
-/// Of what was given, so much is repeated in an error. Longer than any path or name that can be meant.
+/// Maximum characters of an input that an error repeats; longer than any valid path or name.
 const SHOWN_CHARS: usize = 300;
 
 #[derive(Deserialize, JsonSchema)]
@@ -62,7 +62,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle, recorder: Arc<StatsRecorder>) -> Too
     .with_example("ot.stats(period=\"week\", output=\"stats.html\")")
 }
 
-/// The statistics, and the page where one is asked for. What is wrong with the question is answered as a text.
+/// The statistics, and the page if one is requested. Invalid input is answered with a text.
 fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Result<(Value, Option<String>), ToolError> {
     let told = |text: String| Ok((Value::Str(text), None));
     if !state.stats.enabled {
@@ -75,7 +75,7 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
         ));
     };
     if let Err(error) = recorder.flush() {
-        // What is on the disk is still worth showing.
+        // What is on disk is still worth showing.
         tracing::warn!(%error, "the latest calls are not counted yet");
     }
     let tool = input.tool.as_deref().filter(|tool| !tool.is_empty());
@@ -88,7 +88,7 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
     Ok((report.to_value(), page))
 }
 
-/// What was given, as far as it is repeated.
+/// Shortens an input for an error message.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((at, _)) => format!("{}...", &text[..at]),
@@ -106,8 +106,7 @@ fn assumptions(settings: &StatsSettings) -> Assumptions {
     }
 }
 
-/// Writes the page with `file.write`, so that its roots, protection and policy count here too. Nothing is replaced but
-/// an earlier report.
+/// Writes the page with `file.write`, so that its roots, protection and policy apply. Replaces only an earlier report.
 async fn write_report(folder: &Path, output: &str, page: String, ctx: &CallContext) -> Result<PathBuf, String> {
     let path = folder.join(output);
     let is_page = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html") || ending == "htm");
@@ -134,7 +133,7 @@ async fn write_report(folder: &Path, output: &str, page: String, ctx: &CallConte
     written.map(|_| path).map_err(|error| error.message)
 }
 
-/// Whether a file is a report of ours, by how it begins.
+/// Whether a file is one of our reports, by its beginning.
 fn is_report(path: &Path) -> bool {
     use std::io::Read as _;
     let mut head = Vec::new();

@@ -10,7 +10,7 @@ use tracing::info_span;
 
 use super::span::observed;
 
-/// Of what was given for a tool, so much is repeated.
+/// Maximum characters of a tool name that an error repeats.
 const SHOWN_CHARS: usize = 60;
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub(super) fn tool() -> Tool {
     .with_example("ot.timed(ot.tools, pattern='file')")
 }
 
-/// The name of a function that crossed as a value (`<function pack.name>`), or that was given as text.
+/// The name of a function that was passed as a value (`<function pack.name>`) or as text.
 fn tool_name(function: &Json) -> Result<QualifiedName, ToolError> {
     let text = function.as_str().unwrap_or("");
     let name = text.strip_prefix("<function ").and_then(|rest| rest.strip_suffix('>')).unwrap_or(text);

@@ -12,9 +12,9 @@ use super::span::observed;
 use super::{Awaited, Filter, Info, ToolboxHandle, blocking, count, describe, dict, texts};
 use crate::ToolboxState;
 
-/// At most so many tools are listed with their signatures by `info="min"`.
+/// Maximum number of tools that `info="min"` lists with their signatures.
 const FEW_TOOLS: usize = 20;
-/// Tools listed where no name contains the pattern.
+/// Maximum number of tools listed if no name contains the pattern.
 const MAX_FOUND: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]

@@ -2,12 +2,12 @@
 
 use onetool_sdk::Value;
 
-/// Bits of one integer that is written out.
+/// Maximum bits of an integer that is written out.
 const MAX_BITS: u64 = 1_000_000;
-/// Bits of all integers of one value that are written out.
+/// Maximum bits of all integers in one value that are written out.
 const MAX_TOTAL_BITS: u64 = 4 * MAX_BITS;
 
-/// Replaces every integer that is too long by `<int with N bits>`.
+/// Replaces every integer that is too long with `<int with N bits>`.
 pub fn abbreviate_integers(value: &mut Value) {
     let mut left = MAX_TOTAL_BITS;
     let mut waiting = vec![value];

@@ -1,5 +1,5 @@
-//! JSON from any value, without going through a JSON tree: integers of any size stay exact, and a large value is
-//! written once.
+//! Writes any value as JSON without building a JSON tree: integers of any size stay exact, and a large value is written
+//! once.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use onetool_sdk::Value;
 /// Nesting beyond this is written as `"…"`.
 const MAX_DEPTH: usize = 200;
 
-/// No white space.
+/// Writes without white space.
 pub fn compact(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out, None, 0);
     out
 }
 
-/// Two spaces a level.
+/// Writes with two spaces per level.
 pub fn indented(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out, Some(2), 0);

@@ -1,4 +1,4 @@
-//! From a value to what the client gets: format, sanitise, store what is too large.
+//! Presents a value to the client: formats and sanitises it, and bounds its size.
 
 mod integers;
 pub mod json;
@@ -26,12 +26,12 @@ pub enum Format {
     YamlHuman,
     /// Python's `str()`.
     Raw,
-    /// What `ot.*` calls are shown in.
+    /// The format of `ot.*` results.
     Overview,
 }
 
 impl Format {
-    /// The format of that name; an unknown one is the default.
+    /// Returns the format with this name, or the default if it is unknown.
     pub fn named(name: &str) -> Self {
         match name {
             "json_h" => Self::JsonHuman,
@@ -43,7 +43,7 @@ impl Format {
     }
 }
 
-/// Writes a value. Text is never changed; numbers, booleans and `None` at the top are as Python prints them.
+/// Writes a value. Text is unchanged; top-level numbers, booleans and `None` are written as Python prints them.
 pub fn format(value: &Value, format: Format) -> String {
     match value {
         Value::Str(text) | Value::Part(Part::Text(text)) | Value::Path(text) | Value::Opaque(text) => {
@@ -62,10 +62,10 @@ pub fn format(value: &Value, format: Format) -> String {
     }
 }
 
-/// Takes the parts out of a value that are content of their own, images and the like, wherever they stand.
+/// Extracts the parts of a value that are separate content, such as images, at any depth.
 ///
-/// A value that is nothing but parts leaves only its text, or nothing. In any other value a placeholder stays where a
-/// part was, so that its shape remains.
+/// A value that consists only of parts leaves its text, or nothing. In any other value a placeholder remains in place
+/// of each part, so that the shape is kept.
 pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
     match with_images(value) {
         Value::Part(Part::Text(text)) => (Some(Value::Str(text)), Vec::new()),
@@ -83,12 +83,12 @@ pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
     }
 }
 
-/// A part counts for at least so many bytes: clients pay for each of them.
+/// Minimum bytes that a part counts for: clients pay for each of them.
 const LEAST_PART: usize = 16 << 10;
-/// So many of the parts that are left out have a note of their own.
+/// Maximum number of omitted parts with a note of their own.
 const MAX_NOTES: usize = 20;
 
-/// Parts that fit into `limit` bytes together. What does not is replaced by a note that says so.
+/// Keeps the parts that fit into `limit` bytes together, and replaces the others with notes.
 pub fn bounded_parts(parts: Vec<Part>, limit: usize) -> Vec<Part> {
     let (mut left, mut notes) = (limit, 0_usize);
     let mut kept = Vec::new();
@@ -121,7 +121,7 @@ pub fn bounded_parts(parts: Vec<Part>, limit: usize) -> Vec<Part> {
     kept
 }
 
-/// Bytes that are a picture become one.
+/// Converts bytes that are an image to an image part.
 fn with_images(value: Value) -> Value {
     let all = |items: Vec<Value>| items.into_iter().map(with_images).collect();
     match value {
@@ -136,7 +136,7 @@ fn with_images(value: Value) -> Value {
     }
 }
 
-/// The media type that the first bytes tell.
+/// Detects the media type from the first bytes.
 fn image_type(data: &[u8]) -> Option<&'static str> {
     if data.starts_with(b"\x89PNG\r\n\x1a\n") {
         Some("image/png")
@@ -151,7 +151,7 @@ fn image_type(data: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The content of a tool's answer: its texts as one, its other parts as they are.
+/// Splits the content of a tool's result: joins its texts, keeps its other parts.
 fn split_content(items: Vec<Value>) -> (Option<Value>, Vec<Part>) {
     let mut texts = Vec::new();
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! Output that came from outside, marked as such: wrapped in a tag that nobody can guess, with everything taken out
-//! that could pass for our own words.
+//! Marks output that comes from outside: wraps it in an unguessable tag, and removes everything that could be mistaken
+//! for our own output.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static TRIGGER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)<\s*/?\s*external-content[^>]*>?").ok());
 
-/// Wraps `text` in a tag of its own and neutralises triggers and tags inside.
+/// Wraps `text` in a unique tag and neutralises triggers and tags inside.
 pub fn sanitise(text: &str) -> String {
     let id = &uuid::Uuid::new_v4().simple().to_string()[..16];
     format!("<external-content-{id}>\n{}\n</external-content-{id}>", neutralise(text))
@@ -26,7 +26,7 @@ fn neutralise(text: &str) -> String {
         text = tag.replace_all(&text, "[REDACTED:tag]").into_owned();
     }
     if let Some(trigger) = TRIGGER.as_ref() {
-        // Matches share the character between two triggers, so one pass may leave every other one.
+        // Adjacent triggers share the character between them, so one pass may miss every other one.
         while let std::borrow::Cow::Owned(changed) = trigger.replace_all(&text, "${1}[REDACTED:trigger]${3}") {
             text = changed;
         }

@@ -1,28 +1,28 @@
-//! Values as YAML: one line (flow), indented (block), and the mixture that `ot.*` results are shown in.
+//! Writes values as YAML: on one line (flow), indented (block), or in the mixture used for `ot.*` results.
 //!
-//! **Invariant:** what is written is read back as the same scalar by YAML 1.1 and 1.2 parsers alike. So a text is only
-//! left bare when no parser could take it for anything else; dates are text; floats always have a dot.
+//! **Invariant:** YAML 1.1 and 1.2 parsers read the output back as the same scalars. So a text is left unquoted only if
+//! no parser could read it as anything else; dates are text; floats always have a dot.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use onetool_sdk::{Part, Value};
 
-/// A list of plain values longer than this is shown one item a line.
+/// A list of plain values longer than this is shown with one item per line.
 const FLOW_LIST_WIDTH: usize = 100;
-/// How many levels of flow style a shown object may have.
+/// Maximum levels of flow style in a shown object.
 const FLOW_LEVELS: usize = 2;
-/// Parsers give up on an implicit key beyond 1024 characters; longer ones are written with `?`.
+/// Maximum length of an implicit key; parsers give up beyond 1024 characters. Longer keys are written with `?`.
 const IMPLICIT_KEY_CAP: usize = 500;
 
-/// Everything on one line: `{name: ws, tags: [a, b]}`.
+/// Writes everything on one line: `{name: ws, tags: [a, b]}`.
 pub fn to_yaml_flow(value: &Value) -> String {
     let mut out = String::new();
     write_flow(&View::of(value), &mut out);
     out
 }
 
-/// Indented, with texts of several lines as literal blocks. Ends without a line break.
+/// Writes indented YAML, with multi-line texts as literal blocks. Ends without a line break.
 pub fn to_yaml_block(value: &Value) -> String {
     let mut out = String::new();
     write_block(&View::of(value), 0, &mut out, Style::Block);
@@ -30,8 +30,8 @@ pub fn to_yaml_block(value: &Value) -> String {
     out
 }
 
-/// The form of `ot.*` results: texts as they are, a simple object in flow style, a list of objects as a block sequence
-/// of flow items, never more than two levels of flow.
+/// Formats `ot.*` results: texts unchanged, a simple object in flow style, a list of objects as a block sequence of
+/// flow items, never more than two levels of flow.
 pub fn to_ot_display(value: &Value) -> String {
     let view = View::of(value);
     match &view {
@@ -47,7 +47,7 @@ pub fn to_ot_display(value: &Value) -> String {
     }
 }
 
-/// A text as a double-quoted scalar.
+/// Writes a text as a double-quoted scalar.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::new();
     write_quoted(text, &mut out);
@@ -57,17 +57,17 @@ pub(crate) fn quoted(text: &str) -> String {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Block,
-    /// Like block, but what fits two flow levels is written as flow.
+    /// Like block, but values that fit in two flow levels are written as flow.
     Display,
 }
 
 enum Scalar<'a> {
     Text(Cow<'a, str>),
-    /// Written as it is.
+    /// Written unchanged.
     Literal(String),
 }
 
-/// A value, reduced to what YAML knows.
+/// A value reduced to YAML's types.
 enum View<'a> {
     Scalar(Scalar<'a>),
     List(Vec<View<'a>>),
@@ -123,7 +123,7 @@ fn scalar_of(value: &Value) -> Scalar<'_> {
     }
 }
 
-/// Keys that are not plain become the text that JSON would have; YAML readers of most languages refuse lists as keys.
+/// Writes complex keys as JSON text, because YAML readers of most languages reject lists as keys.
 fn key_scalar(key: &Value) -> Scalar<'_> {
     match key {
         Value::None | Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Str(_) => {
@@ -133,7 +133,7 @@ fn key_scalar(key: &Value) -> Scalar<'_> {
     }
 }
 
-/// Readers of YAML 1.1 take `1e+100` for a text: a number with an exponent needs its dot.
+/// YAML 1.1 readers parse `1e+100` as text: a number with an exponent needs a dot.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
@@ -202,7 +202,7 @@ fn write_flow(view: &View<'_>, out: &mut String) {
     }
 }
 
-/// Whether a part of a shown value goes on one line.
+/// Whether a nested value is shown on one line.
 fn fits_flow(view: &View<'_>) -> bool {
     match view {
         View::Scalar(_) => true,
@@ -217,7 +217,7 @@ fn fits_flow(view: &View<'_>) -> bool {
     }
 }
 
-/// Inside an object that is one line, a short list of plain values may stay; a list of objects may not.
+/// Whether a value may appear in a one-line object: a short list of plain values may, a list of objects may not.
 fn flow_inside(view: &View<'_>) -> bool {
     match view {
         View::Scalar(_) => true,
@@ -226,7 +226,7 @@ fn flow_inside(view: &View<'_>) -> bool {
     }
 }
 
-/// Writes a value at `indent`, the cursor being where its first line begins. Ends with a line break.
+/// Writes a value at `indent`, starting at the current position. Ends with a line break.
 fn write_block(view: &View<'_>, indent: usize, out: &mut String, style: Style) {
     match view {
         View::Scalar(scalar) => write_block_scalar(scalar, indent, out, style),
@@ -314,7 +314,7 @@ fn write_block_scalar(scalar: &Scalar<'_>, indent: usize, out: &mut String, styl
     }
 }
 
-/// A literal block keeps a text as it is only when nothing in it depends on indentation, trailing blanks or escapes.
+/// Whether a literal block preserves a text: nothing in it may depend on indentation, trailing blanks or escapes.
 fn fits_literal(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.contains('\n')
@@ -337,12 +337,12 @@ fn write_scalar(scalar: &Scalar<'_>, out: &mut String, place: Place) {
     }
 }
 
-/// Words that some parser takes for null, a truth value, a number or a merge key.
+/// Words that some parser reads as null, a boolean, a number or a merge key.
 const RESERVED: &[&str] =
     &["y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf", "infinity"];
 
 fn is_plain(text: &str, place: Place) -> bool {
-    // Numbers, dates and versions begin with a digit, a sign or a dot: quoted, all of them.
+    // Numbers, dates and versions begin with a digit, a sign or a dot; such texts are always quoted.
     let starts = text.chars().next().is_some_and(|c| c.is_alphabetic() || matches!(c, '_' | '/' | '$' | '('));
     starts
         && text.len() <= IMPLICIT_KEY_CAP
@@ -354,7 +354,7 @@ fn is_plain(text: &str, place: Place) -> bool {
         && !RESERVED.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Whether a character may stand in YAML without an escape and without being a line break.
+/// Whether a character may appear in YAML without an escape and is not a line break.
 fn is_bare(c: char) -> bool {
     match c {
         '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => false,

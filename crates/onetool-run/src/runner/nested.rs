@@ -1,7 +1,7 @@
-//! Code that a call of a run runs in its turn: saved code.
+//! Code that is run by a call of another run: saved code.
 //!
-//! Each piece needs an interpreter of its own while the one around it waits. One run must neither take all of them nor a
-//! multiple of its memory, so a run has one such piece at a time on each level, and further down each has half as much.
+//! Each piece needs its own interpreter while the one around it waits. One run must neither take all of them nor a
+//! multiple of its memory, so a run has one such piece at a time per level, and each deeper level has half the memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,9 +11,9 @@ use onetool_sdk::{CallContext, ToolError};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Code that calls code that calls code …: this deep at most.
+/// Maximum nesting depth of code that calls code.
 const MAX_DEPTH: u32 = 4;
-/// No piece has less memory than this, in bytes, unless all runs have.
+/// Minimum memory of a piece, in bytes, unless the limit of all runs is lower.
 const LEAST_MEMORY: usize = 32 << 20;
 
 /// Who has a turn, by run and level.
@@ -23,7 +23,7 @@ pub(super) struct Nested {
 }
 
 impl Nested {
-    /// Waits for the run's turn on this level, and sets what the code may use.
+    /// Waits for the run's turn on this level, and sets the memory limit.
     pub(super) async fn turn(
         &self,
         ctx: &CallContext,

@@ -1,4 +1,4 @@
-//! From the command of a run to code: the fence, the snippet, parsing, and what the configuration blocks.
+//! Turns the command of a run into code: the fence, the snippet, parsing, and what the configuration blocks.
 
 use onetool_sandbox::Engine;
 
@@ -12,7 +12,7 @@ pub(super) fn is_pack(shared: &Shared, name: &str) -> bool {
     shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
 }
 
-/// From the command to code; the error is a text for the client. `session` has the names of the session that it runs in.
+/// Prepares a command; the error is the text for the client. `session` holds the names bound in its session.
 pub(super) fn prepare(
     command: &str,
     settings: &RunSettings,
@@ -39,7 +39,7 @@ pub(super) fn prepare(
     } else {
         stripped
     };
-    // What the session has bound is not a pack any more.
+    // A name that the session has bound is no longer a pack.
     let is_bound = |name: &str| session.is_some_and(|names| names.iter().any(|bound| bound == name));
     let is_pack = |name: &str| is_pack(shared, name) && !is_bound(name);
     let surroundings = code::Surroundings {
@@ -50,7 +50,7 @@ pub(super) fn prepare(
     };
     let prepared = code::prepare(source, surroundings)
         .or_else(|problem| {
-            // Words around one block of code: the block is the code.
+            // Prose around a single code block: the block is the code.
             let block = fence_processor::only_block(source).ok_or(problem.clone())?;
             code::prepare(block, surroundings).map_err(|_| problem)
         })

@@ -1,4 +1,4 @@
-//! The index: which documents have which words in which fields, and how much that is worth.
+//! The index: which documents contain which words in which fields, and the weight of each occurrence.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,72 +8,71 @@ use super::synonyms::Likeness;
 use super::words::{Written, is_stop_word, name_words, stemmed, words};
 use super::{Field, query, synonyms, typos};
 
-/// Of one text, so many words are indexed.
+/// Maximum number of words indexed per text.
 const MAX_WORDS: usize = 400;
 
-/// What a word is worth in a field, by [`Field`].
+/// Weight of a word in each [`Field`].
 pub(super) const WEIGHTS: [f32; Field::COUNT] = [2.4, 1.1, 2.0, 0.4, 0.25, 0.2, 0.5, 2.0, 0.45];
-/// How much the length of a field counts against it, by [`Field`].
+/// How strongly a long field is penalised, by [`Field`].
 pub(super) const LENGTHS: [f32; Field::COUNT] = [0.6, 0.2, 0.5, 0.75, 0.5, 0.6, 0.5, 0.2, 0.6];
-/// How soon more of the same word is worth nothing more.
+/// How quickly repeated occurrences of a word stop adding to the score.
 pub(super) const SATURATION: f32 = 1.4;
-/// How much it counts that a document has all words of a query rather than one.
+/// Weight of matching all words of a query rather than one.
 const COVERAGE: f32 = 0.6;
-/// How much it counts that a query has all words of a document's name rather than none.
+/// Weight of a query that contains all words of a document's name rather than none.
 const NAME_COVERAGE: f32 = 0.2;
-/// How much it counts that a query has what a document's name does something to, and not the verb alone.
+/// Weight of a query that contains the objects of a document's name, not only its verb.
 const OBJECT: f32 = 0.15;
-/// What stands for a word counts as a word of a name when it is worth so much beside the best that stands for it.
+/// A variant counts as a word of a name if it is worth at least this share of the word's best variant.
 const NEARLY: f32 = 0.35;
-/// How a document of another pack compares where the query names a pack.
+/// Factor for documents of other packs if the query names a pack.
 const OTHER_PACK: f32 = 0.8;
-/// The same where the name is written as one: "in Linear".
+/// The same if the pack is written as a proper name: "in Linear".
 const OTHER_NAME: f32 = 0.6;
-/// How much plain BM25 counts beside all that: every word as it was written, wherever it stands. It counts more the more
-/// words there are.
+/// Weight of plain BM25 in the final score: every word as written, in any field. It increases with the number of words.
 const PLAIN: f32 = 0.3;
 const FEW_WORDS: f32 = 2.0;
 const PLAIN_SATURATION: f32 = 1.2;
 const PLAIN_LENGTH: f32 = 0.75;
 
-/// A document that fits, with how well.
+/// A matching document and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Match {
-    /// As [`IndexBuilder::document`] numbered it.
+    /// The number that [`IndexBuilder::document`] returned.
     pub document: usize,
     pub score: f32,
 }
 
-/// Words to documents. Immutable; queries share it.
+/// Maps words to documents. Immutable; queries share it.
 pub struct Index {
     pub(super) documents: usize,
-    /// By stem.
+    /// Terms by stem.
     pub(super) terms: HashMap<String, u32>,
-    /// By term: where it stands.
+    /// By term: the documents that contain it.
     pub(super) postings: Vec<Vec<Posting>>,
-    /// Every written form with its stem, sorted, to complete and to correct words.
+    /// Every spelling with its term, sorted, to complete and correct words.
     pub(super) vocabulary: Vec<Spelling>,
-    /// By term: documents that have it in their names, with what it is there.
+    /// By term: documents with it in their names, and its role there.
     named: Vec<Vec<(u32, Role)>>,
-    /// By document: how many words its name has beside those of its pack.
+    /// By document: the number of words in its name, not counting those of its pack.
     name_lengths: Vec<NameLength>,
     /// By document: the terms of its pack.
     packs: Vec<Vec<u32>>,
-    /// By document: what its name says that it does.
+    /// By document: the action that its name expresses.
     actions: Vec<Option<Action>>,
-    /// Terms that packs are called by.
+    /// Terms that name packs.
     pub(super) brands: HashSet<u32>,
-    /// By term: compounds that it is a half of.
+    /// By term: compounds that contain it.
     pub(super) compounds: HashMap<u32, Vec<u32>>,
-    /// Synonyms by stem, whether the stem is a term or not.
+    /// Synonyms by stem, whether or not the stem is a term.
     pub(super) synonyms: &'static HashMap<String, Vec<(String, Likeness)>>,
 }
 
-/// A document that has a term.
+/// A document that contains a term.
 #[derive(Clone, Copy)]
 pub(super) struct Posting {
     document: u32,
-    /// How often the document has the term, by what its fields are worth.
+    /// Occurrences of the term, weighted by field.
     weighted: f32,
     /// The same for plain BM25, between 0 and 1.
     plain: f32,
@@ -86,8 +85,7 @@ pub(super) struct Spelling {
 }
 
 impl Index {
-    /// Every document that has something to do with the query, best first; equal ones in the order in which they were
-    /// added.
+    /// Returns every document that matches the query, best first; ties are in insertion order.
     pub fn search(&self, query: &str) -> Vec<Match> {
         let mut scores = vec![0.0_f32; self.documents];
         let mut best = vec![0.0_f32; self.documents];
@@ -141,7 +139,7 @@ impl Index {
         found
     }
 
-    /// The same by plain BM25 alone, to compare with.
+    /// Searches with plain BM25 only, for comparison.
     pub fn search_plainly(&self, query: &str) -> Vec<Match> {
         let scores = self.plain_scores(&query::terms(self, query)).into_iter().enumerate();
         let mut found: Vec<Match> =
@@ -150,7 +148,7 @@ impl Index {
         found
     }
 
-    /// What the rules misjudge, plain BM25 often finds: it has a say in the order.
+    /// Adds a share of the plain BM25 score, which often finds what the rules misjudge.
     fn mix_in_plain(&self, written: &[u32], found: &mut [Match]) {
         let plain = self.plain_scores(written);
         let best = found.iter().map(|found| found.score).fold(f32::MIN_POSITIVE, f32::max);
@@ -172,7 +170,7 @@ impl Index {
         scores
     }
 
-    /// Rare words say more than common ones: what a word is worth that so many documents have.
+    /// Inverse document frequency of a word that `with` documents contain: rare words count more.
     pub(super) fn rarity(&self, with: usize) -> f32 {
         let with = with.min(self.documents) as f32;
         (1.0 + (self.documents as f32 - with + 0.5) / (with + 0.5)).ln()
@@ -183,26 +181,26 @@ impl Index {
     }
 }
 
-/// Best first; equal ones in their order.
+/// Sorts best first; ties stay in order.
 fn sort(found: &mut [Match]) {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
 }
 
-/// What a word is in a name.
+/// The role of a word in a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Verb,
     Object,
 }
 
-/// How many words a name has.
+/// Number of words in a name.
 #[derive(Clone, Copy, Default)]
 struct NameLength {
     words: u16,
     objects: u16,
 }
 
-/// How many words of a query stand in a document's name.
+/// Number of query words in a document's name.
 #[derive(Clone, Default)]
 struct NamedBy {
     words: Counted,
@@ -218,7 +216,7 @@ impl NamedBy {
     }
 }
 
-/// Words of a query, each counted once however many variants of it there are.
+/// Counts query words, each once regardless of its number of variants.
 #[derive(Clone, Default)]
 struct Counted {
     count: u16,
@@ -233,7 +231,7 @@ impl Counted {
         }
     }
 
-    /// Of nothing, all is there.
+    /// The share of a length that was counted; 1 if the length is 0.
     fn share_of(&self, length: u16) -> f32 {
         if length == 0 { 1.0 } else { f32::from(self.count.min(length)) / f32::from(length) }
     }
@@ -246,7 +244,7 @@ pub struct IndexBuilder {
     spellings: HashMap<String, u32>,
     /// By term: document, field and count.
     occurrences: Vec<Vec<(u32, u8, u16)>>,
-    /// By document, words in each field.
+    /// By document: number of words in each field.
     lengths: Vec<[u32; Field::COUNT]>,
     actions: Vec<Option<Action>>,
     brands: HashSet<u32>,
@@ -256,7 +254,7 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// A new document without a word; documents are numbered from 0.
+    /// Adds an empty document; documents are numbered from 0.
     pub fn document(&mut self) -> usize {
         self.lengths.push([0; Field::COUNT]);
         self.actions.push(None);
@@ -285,7 +283,7 @@ impl IndexBuilder {
     }
 
     fn word(&mut self, field: Field, raw: String) {
-        // In a name every word counts: `turn_on` and `turn_off`.
+        // In a name every word counts, even stop words: `turn_on` and `turn_off`.
         if field != Field::Name && is_stop_word(&raw) {
             return;
         }
@@ -312,7 +310,7 @@ impl IndexBuilder {
         }
     }
 
-    /// The term that a word stands for. A word that was seen before is not taken to its stem again.
+    /// Returns the term of a word. Words that were seen before are not stemmed again.
     fn term(&mut self, raw: String) -> u32 {
         if let Some(&term) = self.spellings.get(&raw) {
             return term;
@@ -376,7 +374,7 @@ impl IndexBuilder {
         let mut named = vec![Vec::new(); postings.len()];
         let mut name_lengths = vec![NameLength::default(); documents];
         for (document, term, role) in self.named {
-            // A name that repeats its pack says nothing new.
+            // A name that repeats its pack adds nothing.
             if !self.packs[document as usize].contains(&term) {
                 named[term as usize].push((document, role));
                 let length = &mut name_lengths[document as usize];
@@ -400,7 +398,7 @@ impl IndexBuilder {
     }
 }
 
-/// What stands in this field is the document's own, and not of its whole pack.
+/// Whether the text of this field belongs to the document itself, not to its whole pack.
 fn is_plain(field: usize) -> bool {
     field != Field::PackText as usize
 }
@@ -409,7 +407,7 @@ fn plain_length(lengths: &[u32; Field::COUNT]) -> f32 {
     lengths.iter().enumerate().filter(|(field, _)| is_plain(*field)).map(|(_, length)| *length as f32).sum()
 }
 
-/// Words that are made of two others, by each of the two.
+/// Finds words composed of two others, by each of the two.
 fn compounds(spellings: &HashMap<String, u32>) -> HashMap<u32, Vec<u32>> {
     let mut compounds: HashMap<u32, Vec<u32>> = HashMap::new();
     for (raw, &whole) in spellings {

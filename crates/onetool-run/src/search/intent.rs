@@ -1,6 +1,7 @@
-//! What is to be done: a question wants a tool that looks, and nobody wants to delete who did not say so.
+//! The intent of a query: a question prefers tools that read, and nothing suggests deletion unless the query asks for
+//! it.
 
-/// What a verb does.
+/// The effect of a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Look,
@@ -10,13 +11,13 @@ pub(super) enum Action {
     Act,
 }
 
-/// How a tool that does something else than was asked for compares with one that does it.
+/// Factors for a tool that does something other than what was asked for.
 const UNASKED_CHANGE: f32 = 0.5;
 const UNASKED_DELETION: f32 = 0.7;
 const ONLY_LOOKS: f32 = 0.55;
-/// Who names a thing and nothing to be done with it mostly wants to see it.
+/// A query that names a thing but no action usually wants to see it.
 const CHANGES_WHAT_IS_NAMED: f32 = 0.85;
-/// A tool that changes something where something new is wanted, or the other way round.
+/// A tool that changes something where something new is wanted, or vice versa.
 const OTHER_CHANGE: f32 = 0.8;
 
 const VERBS: &[(&str, Action)] = &[
@@ -128,7 +129,7 @@ const VERBS: &[(&str, Action)] = &[
     ("write", Action::Create),
 ];
 
-/// More verbs that a request begins with, sorted; elsewhere most of them are other words.
+/// Further verbs that begin a request, sorted; elsewhere most of them have another meaning.
 const REQUESTS: &[(&str, Action)] = &[
     ("accept", Action::Change),
     ("ack", Action::Change),
@@ -296,7 +297,7 @@ const REQUESTS: &[(&str, Action)] = &[
     ("zip", Action::Act),
 ];
 
-/// More verbs that names of tools begin with, sorted; in a query some of them are other words.
+/// Further verbs that begin tool names, sorted; in a query some of them have another meaning.
 const NAME_VERBS: &[(&str, Action)] = &[
     ("acknowledge", Action::Change),
     ("activate", Action::Act),
@@ -345,32 +346,32 @@ const NAME_VERBS: &[(&str, Action)] = &[
     ("wait", Action::Act),
 ];
 
-/// Words that may come before the verb of a request.
+/// Words that may precede the verb of a request.
 const POLITE: &[&str] = &["can", "could", "i", "just", "lets", "need", "please", "to", "want", "would", "you"];
 
-/// Words that a question begins with which wants an answer, whatever verbs are in it.
+/// Words that begin a question for information, regardless of its verbs.
 const QUESTIONS: &[&str] = &[
     "any", "are", "did", "does", "has", "is", "was", "were", "what", "whats", "when", "where", "which", "who", "whos",
     "whose", "why",
 ];
 
-/// Words that a question or a polite request begins with.
+/// Words that begin a question or a polite request.
 const OPEN_QUESTIONS: &[&str] = &["can", "do", "have", "how"];
 
-/// After "how", these ask for a way to do something; others ask for an answer: "how many".
+/// After "how", these ask how to do something; other words ask for information: "how many".
 const HOW_TO: &[&str] = &["can", "could", "do", "i", "should", "to"];
 
-/// What is done with an article is a request: "do a backup".
+/// After "do" or "have", an article marks a request: "do a backup".
 const ARTICLES: &[&str] = &["a", "an", "some", "the"];
 
-/// Words that a verb follows.
+/// Words that precede a verb.
 const BEFORE_VERBS: &[&str] =
     &["and", "can", "could", "i", "must", "not", "please", "should", "t", "then", "to", "we", "will", "would", "you"];
 
-/// Names that were made of addresses begin with these.
+/// HTTP methods, with which names derived from URLs begin.
 const METHODS: &[&str] = &["patch", "post", "put"];
 
-/// Verbs that say little: whatever is done can be said with them.
+/// Verbs with little meaning of their own.
 const LIGHT: &[&str] = &["do", "give", "go", "have", "keep", "make", "put", "take"];
 
 pub(super) fn is_light(word: &str) -> bool {
@@ -389,14 +390,14 @@ fn request(word: &str) -> Option<Action> {
     REQUESTS.binary_search_by_key(&word, |(verb, _)| verb).ok().map(|at| REQUESTS[at].1).or(action(word))
 }
 
-/// "created", "sent": what was done to something.
+/// Whether a word describes what was done to something: "created", "sent".
 pub(super) fn is_participle(word: &str) -> bool {
     let regular = |ending: &str| word.strip_suffix(ending).is_some_and(is_verb);
     regular("d") || regular("ed") || matches!(word, "built" | "made" | "sent" | "written")
 }
 
-/// What a tool does by its name: the first verb in it, unless it says that there are several (`create_or_update`) or begins
-/// with a method of HTTP (`post_search`).
+/// The action that a tool's name expresses: that of its first verb, unless the name joins several (`create_or_update`)
+/// or begins with an HTTP method (`post_search`).
 pub(super) fn of_name(words: &[&str]) -> Option<Action> {
     let of_tools =
         |word: &&str| NAME_VERBS.binary_search_by_key(word, |(verb, _)| verb).ok().map(|at| NAME_VERBS[at].1);
@@ -408,23 +409,24 @@ pub(super) fn of_name(words: &[&str]) -> Option<Action> {
     said.or(verbs.first()).and_then(|verb| action(verb)).or_else(|| words.iter().find_map(of_tools))
 }
 
-/// What a query asks for.
+/// The intent of a query.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Intent {
-    /// What its first verb does.
+    /// The action of its first verb.
     first: Option<Action>,
-    /// It is a question or asks to be shown something, and names nothing that would change anything.
+    /// Whether it is a question or asks to see something, and mentions no change.
     looks: bool,
     deletes: bool,
 }
 
 impl Intent {
-    /// By the words of a query, in lower case.
+    /// Determines the intent from the words of a query, in lower case.
     pub(super) fn of<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Self {
         let begins_with = |table: &[&str]| words.clone().next().is_some_and(|word| table.contains(&word));
         let before = std::iter::once("").chain(words.clone());
         let begun = words.clone().take_while(|word| POLITE.contains(word)).count();
-        // A verb stands at the beginning or after words such as "to" and "you"; others are nouns: "my merge requests".
+        // A verb is at the beginning or follows words such as "to" and "you"; elsewhere it is a noun: "my merge
+        // requests".
         let is_said = |(at, (before, _)): &(usize, (&str, &str))| *at == begun || BEFORE_VERBS.contains(before);
         let said = || before.clone().zip(words.clone()).enumerate().filter(is_said).map(|(at, (_, word))| (at, word));
         let actions = || said().filter_map(|(at, word)| if at == begun { request(word) } else { action(word) });
@@ -442,7 +444,7 @@ impl Intent {
         }
     }
 
-    /// How well a tool fits that does this.
+    /// How well a tool with this action fits.
     pub(super) fn fit(self, action: Option<Action>) -> f32 {
         use Action::{Act, Change, Create, Delete, Look};
         match (self.first, action) {

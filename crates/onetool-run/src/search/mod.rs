@@ -1,10 +1,10 @@
-//! Ranks documents of a few fields by a query that may be a keyword, a mistyped word or a whole sentence.
+//! Ranks documents with a few fields by a query that may be a keyword, a mistyped word or a whole sentence.
 //!
-//! Pure: texts in, ranks out. A word is worth more where it is rare and where it stands (a name more than a description):
-//! BM25 over weighted fields. Words are compared by stem, in one spelling; a word that no document has is taken apart,
-//! completed or corrected ([`query`]); synonyms count for less than the word itself. A query word counts once for a
-//! document, by its best variant, so synonyms never outvote the words that were written. Plain BM25 has a say as well, so
-//! that a rule which is wrong about a query does not cost what everybody would find.
+//! Pure: texts in, ranks out. A word is worth more if it is rare, and by its field (a name counts more than a
+//! description): BM25 over weighted fields. Words are compared by stem, in one spelling; a word that no document has is
+//! split, completed or corrected ([`query`]); synonyms count for less than the word itself. A query word counts once
+//! per document, by its best variant, so synonyms never outvote the words that were written. Plain BM25 is part of the
+//! score as well, so that a rule that misjudges a query does not hide an obvious match.
 //!
 //! `bench/search/` holds a labelled set and prints the score.
 
@@ -19,7 +19,7 @@ mod words;
 
 pub use index::{Index, IndexBuilder, Match};
 
-/// Where a text stands in a document.
+/// The field of a document that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// The document's own name.
@@ -31,11 +31,11 @@ pub enum Field {
     Description,
     ParameterName,
     ParameterText,
-    /// A value that a parameter may have.
+    /// A value that a parameter accepts.
     Value,
-    /// Words that somebody added for searches.
+    /// Additional words to be found by.
     Extra,
-    /// What its pack is about.
+    /// The description of its pack.
     PackText,
 }
 

@@ -1,4 +1,4 @@
-//! A query's words, each with everything in the index that may stand for it.
+//! Parses a query into words, each with all index terms that may match it.
 
 use super::index::Index;
 use super::intent::{self, Intent};
@@ -6,51 +6,51 @@ use super::synonyms::{Likeness, PHRASES, SHORT_FORMS};
 use super::words::{Word, is_stop_word, name_words, stemmed};
 use super::{shape, typos};
 
-/// Of a query, so many words are used.
+/// Maximum number of words used from a query.
 const MAX_WORDS: usize = 64;
-/// Of a query, so many bytes are read.
+/// Maximum bytes read of a query.
 const MAX_BYTES: usize = 2_000;
-/// A query of at most so many words may end in the middle of a word.
+/// The last word of a query with at most this many words may be incomplete.
 const SHORT_QUERY: usize = 3;
-/// A word may be completed or corrected to so many others.
+/// Maximum number of completions or corrections of a word.
 const MAX_GUESSES: usize = 12;
-/// The shortest half of a compound.
+/// Minimum length of each half of a compound.
 const SHORTEST_HALF: usize = 3;
 const SHORTEST_COMPOUND: usize = 7;
-/// So many words may stand between those of a phrase: "take next friday off".
+/// Maximum number of words between those of a phrase: "take next friday off".
 const MAX_GAP: usize = 3;
 
-/// What something that stands for a word is worth beside the word itself.
+/// Weights of terms that match a word indirectly, relative to the word itself.
 const SYNONYM: f32 = 0.45;
 const COMPOUND: f32 = 0.5;
 const COMPLETED: f32 = 0.6;
 const CORRECTED: f32 = 0.7;
 const PHRASE: f32 = 0.75;
 const SAME: f32 = 0.95;
-/// How much of a word's own rarity counts where others mean the same.
+/// Weight of a word's own rarity if other words mean the same.
 const OWN: f32 = 0.35;
 const SHAPE: f32 = 0.6;
-/// What a word is worth that begins a request; most begin with what is to be done.
+/// Weight of the first word of a request; most begin with the action.
 const FIRST: f32 = 1.25;
 /// Verbs are chosen more loosely than nouns.
 const VERB: f32 = 0.8;
 const LIGHT_VERB: f32 = 0.5;
-/// What was done to something says which one is meant, not what to do: "tickets created today".
+/// A participle identifies an object rather than the action: "tickets created today".
 const PARTICIPLE: f32 = 0.6;
-/// When something is, and how new: rarely what it is.
+/// Words about time and age rarely describe a tool.
 const TIME: f32 = 0.55;
-/// What is said, written or told is not what it is said with: "post that ...", "an issue saying ...".
+/// Text that is quoted or reported does not describe the tool: "post that ...", "an issue saying ...".
 const CONTENT: f32 = 0.6;
-/// A number says that one thing is meant, which has it as its id.
+/// A number suggests a single thing, identified by its id.
 const NUMBER: f32 = 0.3;
-/// A word that no document has is rather a word of another topic than a mistake where others are known.
+/// Among known words, an unknown one is more likely from another topic than mistyped.
 const GUESS_IN_SENTENCE: f32 = 0.6;
-/// Names of people, places and things, quoted text and paths say what a tool is given, not which.
+/// Proper names, quoted text and paths are arguments of a tool and do not describe it.
 const NAME: f32 = 0.5;
 const QUOTED: f32 = 0.35;
 const PART_OF_PATH: f32 = 0.25;
 
-/// Words that say when.
+/// Words about time.
 const TIMES: &[&str] = &[
     "current",
     "currently",
@@ -77,36 +77,36 @@ const TIMES: &[&str] = &[
     "yesterday",
 ];
 
-/// Words after which follows what is said.
+/// Words that introduce reported text.
 const SAYS: &[&str] = &["about", "called", "mentioning", "named", "regarding", "saying", "says", "that", "titled"];
 
-/// One word of a query: terms that stand for it, with what they are worth. The best of them counts.
+/// One word of a query: the matching terms and their weights. The best of them counts.
 pub(super) struct QueryWord {
     pub(super) variants: Vec<(u32, f32)>,
-    /// How much of a word it is where the words are counted that a document has.
+    /// The word's weight when the matched words of a document are counted.
     pub(super) share: f32,
 }
 
-/// A query as it is understood.
+/// A parsed query.
 pub(super) struct Query {
-    /// The words that lead somewhere.
+    /// The words that match any term.
     pub(super) words: Vec<QueryWord>,
     pub(super) intent: Intent,
-    /// Terms of packs that it names.
+    /// Terms of the packs that it names.
     pub(super) brands: Vec<u32>,
-    /// They are written as names, so that nothing else can be meant.
+    /// Whether packs are written as proper names, and so are certainly meant.
     pub(super) is_named: bool,
-    /// Its words as they are, each once.
+    /// Terms of its words as written, each once.
     pub(super) written: Vec<u32>,
 }
 
-/// A word of a query, with how much it says about the tool that is meant.
+/// A word of a query, with a weight for how much it says about the intended tool.
 struct Written {
     word: Word,
     weight: f32,
-    /// It is the first of a sentence that is not the first.
+    /// Whether it begins a sentence other than the first.
     begins_sentence: bool,
-    /// It is written as a name is: with a capital letter inside a sentence.
+    /// Whether it is written as a proper name: with a capital letter inside a sentence.
     is_name: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
     let (mut written, hinted) = written(index, query);
     let mut said = Vec::new();
     for written in written.iter().filter(|written| written.weight >= 1.0) {
-        // What stands at the beginning of a sentence may be what is to be done: "It failed. Open an issue."
+        // The first word of a sentence may be the action: "It failed. Open an issue."
         said.extend(written.begins_sentence.then_some("then"));
         said.push(written.word.raw.as_str());
     }
@@ -134,7 +134,7 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
             }
         }
     }
-    // One word alone is meant, whatever it is.
+    // A single word is always used, even a stop word.
     if written.len() > 1 {
         written.retain(|written| !is_stop_word(&written.word.raw));
     }
@@ -191,7 +191,7 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
     Query { words: found, intent, brands, is_named, written: plain_terms }
 }
 
-/// The words of a query that the index has, as they are, each once.
+/// The terms of a query's words as written, each once.
 pub(super) fn terms(index: &Index, query: &str) -> Vec<u32> {
     let said = name_words(query).into_iter().map(Word::from).filter(|word| !is_stop_word(&word.raw)).take(MAX_WORDS);
     let mut terms: Vec<u32> = said.filter_map(|word| index.terms.get(&word.stem).copied()).collect();
@@ -200,18 +200,18 @@ pub(super) fn terms(index: &Index, query: &str) -> Vec<u32> {
     terms
 }
 
-/// The packs that a word names: "mongo" is MongoDB.
+/// The packs that a word names: "mongo" means MongoDB.
 fn brands(index: &Index, stem: &str) -> Vec<u32> {
     let same = index.synonyms.get(stem).into_iter().flatten().filter(|(_, likeness)| *likeness == Likeness::Same);
     let stems = std::iter::once(stem).chain(same.map(|(stem, _)| stem.as_str()));
     stems.filter_map(|stem| index.terms.get(stem).copied()).filter(|term| index.brands.contains(term)).collect()
 }
 
-/// The words of a query, and what the form of the others hints at.
+/// The words of a query with their weights, and hints from the form of its parts.
 fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
     let mut written: Vec<Written> = Vec::new();
     let mut hinted: Vec<(String, f32)> = Vec::new();
-    // Where every word has a capital letter, none of them says anything.
+    // If every word is capitalised, capitals mean nothing.
     let has_lower = query.split_whitespace().skip(1).any(|piece| piece.starts_with(char::is_lowercase));
     let mut begins_sentence = true;
     let mut begun = false;
@@ -227,7 +227,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
         let is_quoted = quotes.holds(piece);
         let hints = shape::hints(piece);
         hinted.extend(hints.iter().map(|hint| (stemmed(hint), SHAPE)));
-        // The words of an address say what it leads to, not what is wanted.
+        // The words of an address describe its target, not what is wanted.
         if !hints.is_empty() && !hints.contains(&"file") && !hints.contains(&"repository") {
             begins_sentence = false;
             continue;
@@ -235,7 +235,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
         let names: Vec<Word> = name_words(piece).into_iter().map(Word::from).collect();
         let last = names.len().saturating_sub(1);
         for (at, word) in names.into_iter().enumerate() {
-            // A number says nothing, unless it is part of a name: `tool_4711`.
+            // A number has no meaning, unless it is part of a name: `tool_4711`.
             let is_number = word.raw.bytes().all(|byte| byte.is_ascii_digit()) && !piece.contains('_');
             if is_number && last == 0 {
                 hinted.push((stemmed("id"), NUMBER));
@@ -246,7 +246,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
             } else if is_quoted {
                 QUOTED
             } else if !hints.is_empty() {
-                // Of a file's name, the end says most.
+                // In a file name, the extension says most.
                 if at == last && hints.contains(&"file") && piece.contains('.') { 1.0 } else { PART_OF_PATH }
             } else if is_name && !index.terms.get(&word.stem).is_some_and(|term| index.brands.contains(term)) {
                 NAME
@@ -254,7 +254,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
                 1.0
             };
             let weight = if is_content { weight * CONTENT } else { weight };
-            // A word at the beginning introduces nothing: there is nothing yet that could be said.
+            // A word at the beginning cannot introduce reported text.
             is_content |= SAYS.contains(&word.raw.as_str()) && written.len() > 1;
             written.push(Written { word, weight, begins_sentence: begun && begins_sentence && at == 0, is_name });
         }
@@ -262,7 +262,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
         is_content |= piece.ends_with(':') && !written.is_empty();
         begins_sentence = piece.ends_with(['.', '!', '?', ':']);
     }
-    // What is all there is must be what is meant.
+    // If no word has full weight, all of them must be meant.
     if written.iter().all(|written| written.weight < 1.0) {
         for written in &mut written {
             written.weight = 1.0;
@@ -277,7 +277,7 @@ fn is_abbreviation(piece: &str) -> bool {
     piece.chars().filter(|c| c.is_alphabetic()).all(char::is_uppercase)
 }
 
-/// Which words are between quotation marks.
+/// Tracks which words are between quotation marks.
 #[derive(Default)]
 struct Quotes {
     until: Option<char>,
@@ -312,7 +312,7 @@ fn ends_with(piece: &str, mark: char) -> bool {
     piece.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']']).ends_with(mark)
 }
 
-/// Takes phrases and short forms out of the words and gives what they mean.
+/// Removes phrases and short forms from the words and returns their meanings.
 fn phrases(words: &mut Vec<Written>) -> Vec<&'static str> {
     let mut meant = Vec::new();
     for (short, long) in SHORT_FORMS {
@@ -336,7 +336,7 @@ fn phrases(words: &mut Vec<Written>) -> Vec<&'static str> {
     meant
 }
 
-/// Words with what is meant in place of phrases.
+/// Replaces phrases with their meanings.
 fn meant(mut words: Vec<&str>) -> Vec<&str> {
     for (phrase, meaning) in PHRASES {
         if let Some(said) = said(&words, phrase) {
@@ -350,7 +350,7 @@ fn meant(mut words: Vec<&str>) -> Vec<&str> {
     words
 }
 
-/// Where the words of a phrase stand; at `*`, a few others may stand between them: "turn the music down".
+/// The positions of a phrase's words; at `*`, a few others may come between them: "turn the music down".
 fn said(words: &[&str], phrase: &str) -> Option<Vec<usize>> {
     let first = phrase.split(' ').next()?;
     (0..words.len()).filter(|start| words[*start] == first).find_map(|start| {
@@ -374,7 +374,7 @@ fn plain(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
     Some(QueryWord { variants: vec![(term, weight * index.rarity(index.frequency(term)))], share: weight.min(1.0) })
 }
 
-/// The word itself with its synonyms and compounds.
+/// Looks up a word with its synonyms and compounds.
 fn looked_up(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
     let own = index.terms.get(stem).copied();
     let synonyms = index.synonyms.get(stem).into_iter().flatten();
@@ -404,7 +404,7 @@ fn looked_up(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
     Some(QueryWord { variants, share: weight.min(1.0) })
 }
 
-/// What a word may be that no document has.
+/// Guesses the meaning of a word that no document contains.
 fn guessed(index: &Index, raw: &str, weight: f32) -> Vec<QueryWord> {
     let letters = raw.bytes().filter(u8::is_ascii_lowercase).count();
     if letters < SHORTEST_HALF || !raw.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -425,7 +425,7 @@ fn guessed(index: &Index, raw: &str, weight: f32) -> Vec<QueryWord> {
     if variants.is_empty() { Vec::new() } else { vec![QueryWord { variants, share: weight.min(1.0) }] }
 }
 
-/// Words that begin so.
+/// Adds words that begin with `raw`.
 fn complete(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)>) {
     if raw.len() < 3 {
         return;
@@ -439,7 +439,7 @@ fn complete(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)
     }
 }
 
-/// Words that are written almost so.
+/// Adds words that are spelled similarly.
 fn correct(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)>) {
     let most = typos::allowed(raw.len());
     if most == 0 {
@@ -469,7 +469,7 @@ fn correct(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)>
     }
 }
 
-/// Every way to take a compound apart.
+/// Every way to split a compound.
 pub(super) fn halves(raw: &str) -> impl Iterator<Item = (&str, &str)> {
     let splits = raw.is_ascii() && raw.len() >= SHORTEST_COMPOUND;
     let range = if splits { SHORTEST_HALF..raw.len() - SHORTEST_HALF + 1 } else { 0..0 };

@@ -1,6 +1,6 @@
-//! What a value in a query says by its form: an address of a web page asks for a tool that takes one.
+//! Hints from the form of a value in a query: a URL suggests a tool that takes one.
 
-/// A word for the form of a piece of a query, if its form says something.
+/// Returns words for the form of a part of a query, if its form means something.
 pub(super) fn hints(piece: &str) -> &'static [&'static str] {
     let piece =
         piece.trim_matches(|character: char| matches!(character, ',' | ';' | '"' | '\'' | '(' | ')' | '?' | '!' | '`'));
@@ -46,7 +46,7 @@ pub(super) fn hints(piece: &str) -> &'static [&'static str] {
     &[]
 }
 
-/// "12.5 times", "17 %"
+/// Whether a number is used in a calculation: "12.5 times", "17 %".
 pub(super) fn is_calculated(before: &str, piece: &str) -> bool {
     let is_number = before.bytes().any(|byte| byte.is_ascii_digit())
         && before.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));

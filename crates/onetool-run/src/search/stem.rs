@@ -1,10 +1,10 @@
 //! The stem of an English word, by the rules of Porter's second stemmer (Snowball `english`).
 //!
-//! Words that are not plain lower-case ASCII letters stay as they are. A stem is not a word; it is only compared.
+//! Words other than lower-case ASCII letters are left unchanged. A stem is not a word; it is only compared.
 
 const DOUBLES: [&str; 9] = ["bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"];
 
-/// Words that the rules would get wrong, and words of tools that mean something else than others of their stem.
+/// Words that the rules get wrong, and words of tools whose meaning differs from others with the same stem.
 fn exception(word: &str) -> Option<&'static str> {
     Some(match word {
         "customer" | "customers" => "customer",
@@ -40,7 +40,7 @@ fn exception(word: &str) -> Option<&'static str> {
     })
 }
 
-/// What all forms of a word have in common.
+/// Returns the stem that all forms of a word share.
 pub(super) fn stem(word: &str) -> String {
     if word.len() <= 2 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();
@@ -64,9 +64,9 @@ pub(super) fn stem(word: &str) -> String {
 }
 
 struct Word {
-    /// ASCII; a `y` that is a consonant is upper case.
+    /// ASCII; a consonant `y` is upper case.
     letters: Vec<u8>,
-    /// Where the two regions begin in which suffixes may be taken away.
+    /// Where the two regions begin in which suffixes may be removed.
     first: usize,
     second: usize,
 }
@@ -85,7 +85,7 @@ impl Word {
         Self { letters, first, second }
     }
 
-    /// The letters are ASCII, always.
+    /// The letters as text; they are always ASCII.
     fn text(&self) -> &str {
         std::str::from_utf8(&self.letters).unwrap_or("")
     }
@@ -258,7 +258,7 @@ fn is_vowel(letter: u8) -> bool {
     matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u' | b'y')
 }
 
-/// Behind the first consonant that follows a vowel.
+/// The position after the first consonant that follows a vowel.
 fn region(letters: &[u8], from: usize) -> usize {
     for at in from + 1..letters.len() {
         if is_vowel(letters[at - 1]) && !is_vowel(letters[at]) {

@@ -1,15 +1,15 @@
-//! Words that people use for the same thing when they ask for a tool.
+//! Words that people use for the same thing when they look for a tool.
 //!
-//! A line is a group, and a word may be in several. Words of [`SAME`] stand for each other as if they were one word, so
-//! that a verb that few tools have in their names is worth no more than the usual one; words of [`GROUPS`] stand for each
-//! other a little. [`PHRASES`] are said in several words and mean one.
+//! Each line is a group, and a word may be in several. Words in a [`SAME`] group are interchangeable, so that a verb
+//! that few tool names contain is worth no more than the usual one; words in a [`GROUPS`] group are loosely related.
+//! [`PHRASES`] maps several words to one meaning.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::words::stemmed;
 
-/// Words that are hardly ever chosen on purpose.
+/// Groups of words that people use interchangeably.
 const SAME: &[&str] = &[
     "get fetch retrieve read show view display see give",
     "list show enumerate",
@@ -63,7 +63,7 @@ const SAME: &[&str] = &[
     "song track",
 ];
 
-/// Phrases and what they mean in a tool's words. A few words may stand where there is a `*`.
+/// Phrases and their meaning in the vocabulary of tools. A few words may replace each `*`.
 pub(super) const PHRASES: &[(&str, &str)] = &[
     ("e mail", "email"),
     ("e mails", "email"),
@@ -170,7 +170,7 @@ pub(super) const SHORT_FORMS: &[(&str, &str)] = &[
 ];
 
 const GROUPS: &[&str] = &[
-    // What is done.
+    // Actions.
     "get fetch retrieve read show view display see check lookup obtain load pull",
     "list show enumerate get browse all available",
     "find search lookup locate discover query look seek",
@@ -380,7 +380,7 @@ const GROUPS: &[&str] = &[
     "reformat format",
     "finish end complete close",
     "hire position candidate",
-    // What it is done to.
+    // Objects.
     "clip video film recording",
     "film video",
     "sound audio noise",
@@ -664,7 +664,7 @@ const GROUPS: &[&str] = &[
     "response answer submission",
 ];
 
-/// Each stem with the stems that may stand for it, and whether they are as good as the stem itself.
+/// Each stem with the stems that may replace it, and whether they are equivalent to it.
 pub(super) fn table() -> &'static HashMap<String, Vec<(String, Likeness)>> {
     static TABLE: LazyLock<HashMap<String, Vec<(String, Likeness)>>> = LazyLock::new(made);
     &TABLE

@@ -1,6 +1,6 @@
-//! How far two words are from each other.
+//! The edit distance between words.
 
-/// So many mistakes are forgiven in a word of this length.
+/// Number of typos allowed in a word of this length.
 pub(super) fn allowed(characters: usize) -> usize {
     match characters {
         0..=3 => 0,
@@ -9,12 +9,12 @@ pub(super) fn allowed(characters: usize) -> usize {
     }
 }
 
-/// One bit a letter, so that most words are ruled out without comparing them.
+/// One bit per letter, so that most words are ruled out without comparing them.
 pub(super) fn letters(word: &str) -> u32 {
     word.bytes().filter(u8::is_ascii_lowercase).fold(0, |mask, byte| mask | 1 << (byte - b'a'))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two words; `None` when there are more than `most`.
+/// Insertions, deletions, replacements and swaps of adjacent letters between two words; `None` if more than `most`.
 pub(super) fn distance(left: &str, right: &str, most: usize) -> Option<usize> {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     if left.len().abs_diff(right.len()) > most {

@@ -1,13 +1,13 @@
-//! Text to words: names taken apart, function words dropped, one spelling for British and American English.
+//! Splits text into words: names taken apart, function words dropped, one spelling for British and American English.
 
 use super::stem::stem;
 
-/// A word longer than this is cut; nobody types it.
+/// Maximum length of a word; longer ones are cut, because nobody types them.
 const MAX_WORD_BYTES: usize = 40;
-/// So many parts a brand may have (`DuckDuckGo`).
+/// Maximum number of parts in a brand name (`DuckDuckGo`).
 const MAX_HUMPS: usize = 3;
 
-/// Words that say nothing about which tool is meant.
+/// Words that say nothing about the intended tool.
 const STOP_WORDS: &[&str] = &[
     "a",
     "about",
@@ -200,7 +200,7 @@ const STOP_WORDS: &[&str] = &[
     "yours",
 ];
 
-/// British spellings, by the beginning of a word; their American counterparts.
+/// British spellings, by the beginning of a word, and their American counterparts.
 const SPELLINGS: &[(&str, &str)] = &[
     ("aeroplane", "airplane"),
     ("aluminium", "aluminum"),
@@ -245,7 +245,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("vapour", "vapor"),
 ];
 
-/// Irregular forms that no rule reaches.
+/// Irregular forms that no rule covers.
 const IRREGULAR: &[(&str, &str)] = &[
     ("analyses", "analyse"),
     ("bought", "buy"),
@@ -285,7 +285,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("wrote", "write"),
 ];
 
-/// A word as it was written and as it is compared.
+/// A word as written and as compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     /// Lower case.
@@ -307,7 +307,7 @@ impl From<Written<'_>> for Word {
 pub(super) struct Written<'a>(&'a str);
 
 impl Written<'_> {
-    /// In lower case.
+    /// The word in lower case.
     pub(super) fn raw(self) -> String {
         let mut end = self.0.len().min(MAX_WORD_BYTES);
         while !self.0.is_char_boundary(end) {
@@ -326,15 +326,15 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Written<'_>> {
     pieces(text).map(Written)
 }
 
-/// The words of a name: `getUserByID`, `get_user_by_id` and `get-user-by-id` have the same. A word that capitals take
-/// apart is also there as a whole (`GitHub`, `DuckDuckGo`).
+/// The words of a name: `getUserByID`, `get_user_by_id` and `get-user-by-id` have the same. A word that is split at its
+/// capitals is also included as a whole (`GitHub`, `DuckDuckGo`).
 pub(super) fn name_words(name: &str) -> Vec<Written<'_>> {
     let mut all = Vec::new();
     for piece in pieces(name) {
         let parts = humps(piece);
         if parts.len() > 1 {
             all.extend(parts.iter().copied().map(Written));
-            // More humps are a sentence, not a brand.
+            // With more humps it is a sentence, not a brand.
             let is_brand = parts.len() <= MAX_HUMPS && piece.starts_with(char::is_uppercase);
             if parts.len() > 2 && !is_brand {
                 continue;
@@ -363,7 +363,7 @@ fn spelled(raw: &str) -> String {
             break;
         }
     }
-    // Neither "-ize" nor "-ise" is a mistake: one of them is enough.
+    // "-ize" and "-ise" are both correct: reduce them to one.
     for (from, to) in [
         ("isation", "ization"),
         ("ising", "izing"),

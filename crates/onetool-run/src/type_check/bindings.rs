@@ -1,4 +1,4 @@
-//! What the names of a program are bound to, wherever that is.
+//! The bindings of a program's names, wherever they are.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,29 @@ use ruff_python_ast::{
 
 use crate::code::Facts;
 
-/// Names by which other names change unseen.
+/// Names through which other names can change unseen.
 const OPAQUE_NAMES: &[&str] = &["setattr", "delattr", "exec", "eval", "globals", "locals", "vars", "__import__"];
 
-/// Modules by which other names change unseen.
+/// Modules through which other names can change unseen.
 const OPAQUE_MODULES: &[&str] = &["sys", "builtins", "inspect", "gc", "ctypes", "importlib"];
 
-/// What a name is bound to at one place.
+/// One binding of a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Binding<'a> {
     Value(&'a Expr),
     /// `name op= value`.
     Augmented(Operator, &'a Expr),
-    /// One of the numbers of a `range`.
+    /// A number from a `range`.
     Number,
     Unknown,
 }
 
-/// The bindings of a program, by name. Scopes are not told apart: a name is certain only if all its bindings agree.
+/// The bindings of a program, by name. Scopes are not distinguished: a name is certain only if all its bindings agree.
 pub(super) struct Bindings<'a> {
     names: HashMap<&'a str, Vec<Binding<'a>>>,
     facts: &'a Facts,
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
-    /// Names may change where their bindings do not show it.
+    /// Whether names may change where their bindings do not show it.
     pub(super) is_opaque: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Bindings<'a> {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a name means what Python means by it.
+    /// Whether a name refers to Python's builtin.
     pub(super) fn is_builtin(&self, name: &str) -> bool {
         !self.facts.bound.contains(name) && !(self.is_pack)(name)
     }

@@ -1,4 +1,4 @@
-//! Tests whose outcome the text tells: `n > 10` after `n = 5`.
+//! Tests whose outcome is known from the source: `n > 10` after `n = 5`.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::Kind;
 use super::bindings::Binding;
 use super::infer::{Inference, Inferred};
 
-/// A value that the text tells.
+/// A value known from the source.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Constant {
     None,
@@ -27,7 +27,7 @@ impl Constant {
         }
     }
 
-    /// Python's truth values are integers.
+    /// The value as an integer; Python's booleans are integers.
     fn number(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -38,7 +38,7 @@ impl Constant {
 }
 
 impl<'a> Inference<'a> {
-    /// The value of an expression, where the text tells it.
+    /// The value of an expression, if the source shows it.
     pub(super) fn constant(&self, expr: &'a Expr, depth: usize) -> Option<Constant> {
         if !self.step(depth) {
             return None;
@@ -111,7 +111,7 @@ impl<'a> Inference<'a> {
             return None;
         }
         match (class, kind) {
-            // A kind that has several types.
+            // This kind covers several types.
             ("list" | "tuple" | "set" | "frozenset", Kind::List) => None,
             ("list" | "tuple" | "set" | "frozenset", _) => Some(false),
             ("str", kind) => Some(kind == Kind::Text),

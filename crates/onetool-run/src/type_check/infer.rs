@@ -1,9 +1,9 @@
-//! The kinds of expressions, where they are certain.
+//! Infers the kinds of expressions, where they are certain.
 //!
-//! Certain are literals, text, displays, builtins whose result has one type whatever they are given, what operators make
-//! of those, what a tool declares to return, and names all of whose bindings agree. What comes out of a container, an
-//! attribute or a function of the program is not: it may change where the text does not show it. Neither is an integer
-//! that may grow beyond 64 bits, because it becomes text on its way to a tool.
+//! Certain are literals, text, displays, builtins whose result has one type whatever their arguments, the results of
+//! operators on those, the declared results of tools, and names whose bindings all agree. What comes from a container,
+//! an attribute or a function of the program is not: it may change where the source does not show it. Neither is an
+//! integer that may exceed 64 bits, because it becomes text when passed to a tool.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use super::Kind;
 use super::bindings::{Binding, Bindings};
 use crate::code::Facts;
 
-/// Builtins whose result has one kind, whatever they are given.
+/// Builtins whose result has one kind, whatever their arguments.
 #[rustfmt::skip]
 const BUILTINS: &[(&str, Kind)] = &[
     ("all", Kind::Truth), ("any", Kind::Truth), ("bool", Kind::Truth), ("chr", Kind::Text), ("dict", Kind::Dict),
@@ -34,16 +34,16 @@ const TEXT_METHODS: &[(&str, Kind)] = &[
     ("strip", Kind::Text), ("title", Kind::Text), ("upper", Kind::Text), ("zfill", Kind::Text),
 ];
 
-/// How deep an expression, or a chain of names, is followed.
+/// Maximum depth of an expression, or of a chain of names.
 const MAX_DEPTH: usize = 32;
-/// How many expressions are looked at in all: names that are made of names that are made of names may be without end.
+/// Maximum number of expressions examined: names defined by other names may form very long chains.
 const MAX_STEPS: usize = 50_000;
 
-/// What is known of an expression.
+/// What is known about an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inferred {
     Kind(Kind),
-    /// Whatever a tool returns: `pack.function`, or an alias.
+    /// The result of a tool: `pack.function`, or an alias.
     ResultOf {
         pack: String,
         function: Option<String>,
@@ -51,11 +51,10 @@ pub enum Inferred {
     Unknown,
 }
 
-/// What is known of one program.
+/// Infers kinds in one program.
 pub struct Inference<'a> {
     pub(super) bindings: Bindings<'a>,
-    /// Names whose kind is being found out, with what is assumed of them meanwhile: nothing, or what their other
-    /// bindings say.
+    /// Names whose kind is being inferred, with the kind assumed meanwhile: none, or that of their other bindings.
     assumed: RefCell<HashMap<&'a str, Option<Kind>>>,
     steps: Cell<usize>,
 }
@@ -65,8 +64,8 @@ impl<'a> Inference<'a> {
         Self { bindings: Bindings::of(module, facts, is_pack), assumed: RefCell::default(), steps: Cell::new(0) }
     }
 
-    /// What is certain of an argument, if its call is reached under these tests: each with the outcome that leads there,
-    /// where one outcome does.
+    /// What is certain about an argument, if its call is reached under these tests: each with the outcome that leads to
+    /// the call, if only one does.
     pub fn argument(&self, value: &'a Expr, tests: &[(&'a Expr, Option<bool>)]) -> Inferred {
         if self.bindings.is_opaque || !tests.iter().all(|(test, outcome)| self.lets_pass(test, *outcome, value)) {
             return Inferred::Unknown;
@@ -74,7 +73,8 @@ impl<'a> Inference<'a> {
         self.kind(value, 0)
     }
 
-    /// Whether a test says nothing against a call with this value: it is known to lead there, or it is about other things.
+    /// Whether a test does not rule out this value in the call: its outcome is known to match, or it uses unrelated
+    /// names.
     fn lets_pass(&self, test: &'a Expr, outcome: Option<bool>, value: &'a Expr) -> bool {
         match (self.constant(test, 0), outcome) {
             (Some(constant), Some(outcome)) => constant.is_true() == outcome,
@@ -82,7 +82,7 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// The names that an expression is made of, however far back.
+    /// All names that an expression depends on, directly or through other names.
     fn names_behind(&self, expr: &'a Expr) -> HashSet<&'a str> {
         let mut found = HashSet::new();
         let mut rest = self.names_in(expr);
@@ -107,7 +107,7 @@ impl<'a> Inference<'a> {
         names.found
     }
 
-    /// Counts an expression; `false` when it is one too many.
+    /// Counts an expression; `false` if the limit is exceeded.
     pub(super) fn step(&self, depth: usize) -> bool {
         self.steps.set(self.steps.get() + 1);
         depth <= MAX_DEPTH && self.steps.get() <= MAX_STEPS
@@ -181,8 +181,8 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// A name has the kind that all its bindings have. One that is made of itself (`n += 1`) is first taken as what its
-    /// other bindings say, and must then still be so.
+    /// Infers the kind of a name: the one that all its bindings share. A binding that refers to the name itself (`n +=
+    /// 1`) is checked with the kind of the other bindings, and must preserve it.
     fn name(&self, name: &'a str, depth: usize) -> Inferred {
         if let Some(assumed) = self.assumed.borrow().get(name) {
             return assumed.map_or(Inferred::Unknown, Inferred::Kind);
@@ -221,8 +221,8 @@ impl<'a> Inference<'a> {
         if stays { Inferred::Kind(kind) } else { Inferred::Unknown }
     }
 
-    /// Whether an operation on integers stays below 64 bits, whatever they are in practice: sums with a constant do,
-    /// products only if both factors are known.
+    /// Whether an operation on integers stays below 64 bits in practice: sums with a constant do, products only if both
+    /// factors are known.
     fn is_bounded(&self, op: Operator, left: &'a Expr, right: &'a Expr, depth: usize) -> bool {
         let is_constant = |expr: &'a Expr| self.constant(expr, depth + 1).is_some();
         match op {
@@ -232,14 +232,14 @@ impl<'a> Inference<'a> {
     }
 }
 
-/// The kind that all have.
+/// Returns the kind that all share.
 fn common(all: impl IntoIterator<Item = Inferred>) -> Inferred {
     let mut all = all.into_iter();
     let Some(first) = all.next() else { return Inferred::Unknown };
     if all.all(|other| other == first) { first } else { Inferred::Unknown }
 }
 
-/// What an operator makes of two values.
+/// The kind that an operator produces from two values.
 fn combined(op: Operator, left: Kind, right: Kind, is_bounded: impl FnOnce() -> bool) -> Option<Kind> {
     let is_integer = |kind| matches!(kind, Kind::Integer | Kind::Truth);
     let is_number = |kind| is_integer(kind) || kind == Kind::Float;
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// What is known of the code's last expression.
+    /// What is inferred about the code's last expression.
     fn inferred(code: &str) -> Inferred {
         let parsed = ruff_python_parser::parse_module(code).unwrap();
         let facts = Facts::of(parsed.syntax(), code);

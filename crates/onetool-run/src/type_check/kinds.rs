@@ -1,11 +1,11 @@
-//! The few kinds of value that a schema tells apart, and which of them a parameter cannot take.
+//! The few kinds of value that a schema distinguishes, and which of them a parameter cannot accept.
 
 use onetool_sdk::{ToolError, ToolSpec};
 use serde_json::Value as Json;
 
 use crate::precheck::Target;
 
-/// What a value becomes on its way to a tool.
+/// What a value becomes when it is passed to a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of what a tool says it returns; `None` for a union and for anything that is not one of the kinds.
+    /// The kind of a declared return type; `None` for a union and for anything that is not one of the kinds.
     pub(crate) fn of_annotation(annotation: &str) -> Option<Self> {
         match annotation {
             "str" => Some(Self::Text),
@@ -43,11 +43,11 @@ impl Kind {
     }
 }
 
-/// What a parameter takes, where its schema names one type.
+/// What a parameter accepts, if its schema names one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     kind: Kind,
-    /// `None` is taken too.
+    /// Whether `None` is accepted too.
     nullable: bool,
 }
 
@@ -75,20 +75,20 @@ impl Expected {
         Some(Self { kind, nullable })
     }
 
-    /// Whether no value of this kind can be taken.
+    /// Whether no value of this kind is accepted.
     pub(crate) fn refuses(&self, given: Kind) -> bool {
         match (self.kind, given) {
             (expected, given) if expected == given => false,
             (_, Kind::Text) => true,
-            // What is not a number (NaN) becomes null.
+            // NaN becomes null.
             (_, Kind::Float) if self.nullable => false,
-            // A float may be whole, and Python's truth values are integers.
+            // A float may be integral, and Python's booleans are integers.
             (Kind::Integer | Kind::Float, given) => matches!(given, Kind::List | Kind::Dict),
             _ => true,
         }
     }
 
-    /// The error of an argument that is refused; `given` says what it is.
+    /// The error for a refused argument; `given` describes it.
     pub(crate) fn mistaken(&self, target: &Target<'_>, parameter: &str, given: &str) -> ToolError {
         let name = &target.name;
         let expected = self.kind.python_name();

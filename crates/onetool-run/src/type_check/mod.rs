@@ -1,9 +1,9 @@
-//! Calls that cannot work because of a value's type, found before anything runs.
+//! Finds calls that cannot work because of a value's type, before anything runs.
 //!
-//! The check before this one (`precheck`) reads literals and binds names exactly as the call itself does. What is left are
-//! values that the text does not spell out (`n = len(text)`, `f"{a}"`, `[x for x in y]`). Their kinds are inferred from the
-//! syntax tree while the code is prepared (`infer`, over `bindings` and `constants`), and only one that is certain counts,
-//! if the parameter's schema cannot take it (`kinds`). Everything else goes on to run.
+//! The preceding check (`precheck`) reads literals and binds names exactly as the call itself does. What remains are
+//! values that the source does not spell out (`n = len(text)`, `f"{a}"`, `[x for x in y]`). Their kinds are inferred
+//! from the syntax tree while the code is prepared (`infer`, over `bindings` and `constants`), and a call is refused
+//! only if a kind is certain and the parameter's schema cannot accept it (`kinds`). Everything else runs.
 
 mod bindings;
 mod constants;
@@ -22,8 +22,8 @@ pub use infer::Inferred;
 pub(crate) use kinds::Expected;
 pub use kinds::Kind;
 
-/// The first call whose arguments have types that cannot work. A single call is not checked here: the call path does it
-/// before anything happens.
+/// Returns the first call whose argument types cannot work. A single call is not checked here: the call path does it
+/// before any effect.
 pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     if code.calls.len() < 2 {
         return None;
@@ -40,7 +40,7 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<Refusal> {
     if matches!(entry.pack.origin, Origin::Worker { .. }) || !tool.checkable {
         return None;
     }
-    // Which argument goes to which parameter is for the binding of calls to say: each argument is its own number.
+    // Each argument is replaced by its index, so that binding shows which parameter it belongs to.
     let number = |index: usize| Value::Int(index as i64);
     let given = Arguments {
         positional: (0..site.positional.len()).map(number).collect(),
@@ -72,7 +72,7 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<Refusal> {
     refusals.into_iter().next()
 }
 
-/// What a tool returns, where its declaration can be relied upon: our own tools keep theirs.
+/// The declared result of a tool, if it can be relied on: only built-in tools guarantee theirs.
 fn declared_result(pack: &str, function: Option<&str>, shared: &Shared) -> Option<Kind> {
     let target = precheck::target(pack, function, shared)?;
     if !matches!(target.entry.pack.origin, Origin::Native) {

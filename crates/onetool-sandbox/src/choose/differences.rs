@@ -1,9 +1,9 @@
-//! What Monty runs and answers differently: found by running thousands of expressions in both engines.
+//! Things that Monty runs but answers differently, found by running thousands of expressions in both engines.
 //!
-//! Three families. Iterators that Python makes lazily are lists there, which shows when one is kept, read twice, or
-//! stops early while its items have effects. Sets keep the order of insertion, which shows where a set is printed or
-//! listed. And what Monty cannot do is an ordinary exception, which shows where the program catches it; uncaught, the
-//! run is tried again in full Python. The rest is a handful of functions that round, split or match differently.
+//! There are three families. Iterators that are lazy in Python are lists in Monty, which shows when one is kept, read
+//! twice, or stops early while its items have effects. Sets keep insertion order, which shows where a set is printed or
+//! listed. And a missing feature is an ordinary exception, which shows where the program catches it; if uncaught, the
+//! run is retried in full Python. The rest is a handful of functions that round, split or match differently.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use ruff_python_ast::{
 use super::effects::{has_effects, is_plain_body, mutates};
 use super::table;
 
-/// How what surrounds an iterator reads it.
+/// How the surrounding code reads an iterator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// To its end, at once.
@@ -24,7 +24,7 @@ enum Reading {
     Piecewise,
 }
 
-/// Operators between an expression and a set in it: chains may be long, and each of their parts asks.
+/// Maximum number of operators between an expression and a set in it: chains may be long, and each part is checked.
 const MAX_OPERATORS: usize = 8;
 
 const KEPT: &str = "an iterator that is kept";
@@ -36,24 +36,24 @@ const ORDER: &str = "the order of a set";
 pub(super) struct Differences<'a> {
     reason: Option<&'static str>,
     bound: HashSet<&'a str>,
-    /// Iterators, by place, that something reads.
+    /// Iterators, by address, that something reads.
     read: HashMap<*const Expr, Reading>,
-    /// Expressions, by place, whose order nobody sees.
+    /// Expressions, by address, whose order is not observable.
     sheltered: HashSet<*const Expr>,
-    /// Names that hold sets, and names that hold what was computed from others.
+    /// Names that hold sets, and names whose values were computed from other names.
     sets: HashSet<&'a str>,
     derived: Vec<(&'a str, &'a str)>,
-    /// Names that are read where an order shows.
+    /// Names that are read where their order is observable.
     exposed: Vec<&'a str>,
-    /// A value of the host is read, as `pack.value`; a type is asked for.
+    /// Whether the program reads a value of the host, as `pack.value`, and whether it asks for a type.
     reads_host: bool,
     asks_type: bool,
-    /// The expression that is called right now.
+    /// The callee of the call being visited.
     callee: Option<*const Expr>,
 }
 
 impl<'a> Differences<'a> {
-    /// The first thing that may come out differently.
+    /// Returns the first thing whose result may differ.
     pub(super) fn of(module: &'a ModModule) -> Option<&'static str> {
         let mut differences = Self { bound: bound_names(module), ..Self::default() };
         if let Some(Stmt::Expr(last)) = module.body.last() {
@@ -78,7 +78,7 @@ impl<'a> Differences<'a> {
             }
         }
         if self.reads_host && self.asks_type {
-            // A path of a project has a type of its own in Python only.
+            // A project's path has a type of its own only in Python.
             self.differs("the type of a value");
         }
         self.reason.or_else(|| self.exposed.iter().any(|name| self.sets.contains(name)).then_some(ORDER))
@@ -96,7 +96,7 @@ impl<'a> Differences<'a> {
         self.sheltered.insert(std::ptr::from_ref(expression));
     }
 
-    /// The same for a set itself, but not for a list that is made of one.
+    /// Like [`Self::shelter`], but only for a set itself, not for a list made from one.
     fn shelter_set(&mut self, expression: &'a Expr) {
         if !matches!(expression, Expr::ListComp(_) | Expr::Generator(_)) {
             self.shelter(expression);
@@ -107,7 +107,7 @@ impl<'a> Differences<'a> {
         self.sheltered.contains(&std::ptr::from_ref(expression))
     }
 
-    /// Whether a name is a builtin here.
+    /// Whether a name refers to a builtin in this program.
     fn is_builtin(&self, name: &str) -> bool {
         !self.bound.contains(name)
     }
@@ -129,7 +129,7 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// What is a list when it leaves Python, and a text when it leaves Monty.
+    /// Whether the value is converted to a list when it leaves Python, but to text when it leaves Monty.
     fn is_view(&self, expression: &Expr) -> bool {
         let Expr::Call(call) = expression else { return false };
         self.builtin_of(call) == Some("range")
@@ -168,7 +168,7 @@ impl<'a> Differences<'a> {
                 self.derive(name.id.as_str(), value);
                 self.shelter_set(value);
             }
-            // Unpacking reads all there is.
+            // Unpacking reads the whole iterator.
             Expr::Tuple(_) | Expr::List(_) => self.reads(value, Reading::Whole),
             _ => {}
         }
@@ -241,7 +241,7 @@ impl<'a> Differences<'a> {
                     _ => self.reads_all(call, Reading::Piecewise),
                 }
             }
-            // What was imported from a module, or the program's own.
+            // A name imported from a module, or defined by the program.
             Expr::Name(name) if matches!(name.id.as_str(), "Counter" | "deque" | "reduce" | "OrderedDict") => {
                 self.reads_all(call, Reading::Whole);
             }
@@ -254,7 +254,7 @@ impl<'a> Differences<'a> {
         call.arguments.args.iter().for_each(|argument| self.reads(argument, reading));
     }
 
-    /// An iterator: who reads it, and does it matter how?
+    /// Checks an iterator: whether something reads it, and whether reading it piecewise makes a difference.
     fn lazy(&mut self, expression: &'a Expr) {
         let piecewise = match self.read.get(&std::ptr::from_ref(expression)) {
             None => return self.differs(KEPT),
@@ -292,7 +292,7 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// What a comprehension goes through, where its own order is not seen.
+    /// Marks the iterables of comprehensions whose own order is not observable.
     fn hides(&mut self, comprehensions: &'a [Comprehension]) {
         for comprehension in comprehensions {
             self.shelter(&comprehension.iter);
@@ -473,7 +473,7 @@ fn bound_names(module: &ModModule) -> HashSet<&str> {
     bound.0
 }
 
-/// Whether an expression holds truth values that are to be added.
+/// Whether an expression holds booleans that are summed.
 fn holds_truth(summed: &Expr) -> bool {
     let is_truth = |item: &Expr| match item {
         Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
@@ -493,7 +493,7 @@ fn is_set_operator(operator: Operator) -> bool {
     matches!(operator, Operator::BitOr | Operator::BitAnd | Operator::BitXor | Operator::Sub)
 }
 
-/// Whether a handler catches what Monty raises where it lacks something.
+/// Whether a handler catches the exceptions that Monty raises for missing features.
 fn is_broad(caught: &Expr) -> bool {
     let name = match caught {
         Expr::Name(name) => name.id.as_str(),

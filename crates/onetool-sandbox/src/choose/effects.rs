@@ -1,11 +1,11 @@
-//! What an expression may do besides giving its value, and what is too plain to go wrong in one engine only.
+//! Finds expressions with side effects, and code too simple to fail in one engine only.
 
 use std::collections::HashSet;
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{CmpOp, Expr, ExprCall, Operator, Stmt};
 
-/// Methods that change their object.
+/// Methods that mutate their object.
 const CHANGING: &[&str] = &[
     "add",
     "append",
@@ -27,7 +27,7 @@ const CHANGING: &[&str] = &[
 /// Builtins that do more than compute.
 const ACTING: &[&str] = &["input", "next", "open", "print", "setattr"];
 
-/// Builtins that fail alike in both engines.
+/// Builtins that fail the same way in both engines.
 const PLAIN_CALLS: &[&str] = &[
     "abs",
     "bool",
@@ -46,8 +46,8 @@ const PLAIN_CALLS: &[&str] = &[
     "type",
 ];
 
-/// Whether evaluating the expression can be noticed: it calls a function of the program or a tool, changes an object,
-/// binds a name, prints. `bound` are the names that the program binds.
+/// Whether evaluating the expression has side effects: it calls a function of the program or a tool, mutates an object,
+/// binds a name or prints. `bound` holds the names that the program binds.
 pub(super) fn has_effects(expression: &Expr, bound: &HashSet<&str>) -> bool {
     struct Finder<'b> {
         bound: &'b HashSet<&'b str>,
@@ -80,7 +80,7 @@ pub(super) fn has_effects(expression: &Expr, bound: &HashSet<&str>) -> bool {
     finder.found
 }
 
-/// Whether the statements change something that the iterated expression names.
+/// Whether the statements mutate something that the iterated expression names.
 pub(super) fn mutates(body: &[Stmt], iterated: &Expr) -> bool {
     #[derive(Default)]
     struct Names<'a>(HashSet<&'a str>);
@@ -114,8 +114,7 @@ pub(super) fn mutates(body: &[Stmt], iterated: &Expr) -> bool {
     finder.found
 }
 
-/// Whether statements do nothing but call tools and move values around: what such statements raise is raised in both
-/// engines.
+/// Whether statements only call tools and move values around: any exception they raise is raised in both engines.
 pub(super) fn is_plain_body(body: &[Stmt], bound: &HashSet<&str>) -> bool {
     body.iter().all(|statement| match statement {
         Stmt::Expr(expression) => is_plain(&expression.value, bound),
@@ -184,7 +183,7 @@ fn is_plain_call(call: &ExprCall, bound: &HashSet<&str>) -> bool {
             !bound.contains(name) && (PLAIN_CALLS.contains(&name) || !super::table::is_builtin(name))
         }
         Expr::Attribute(method) => match &*method.value {
-            // A pack's function, a module's, or one of the methods that everybody uses.
+            // A function of a pack or a module, or one of the most common methods.
             Expr::Name(name) if !bound.contains(name.id.as_str()) => true,
             Expr::Name(name) if name.id == "json" => matches!(method.attr.as_str(), "loads" | "dumps"),
             value => {

@@ -1,15 +1,15 @@
-//! How deep a syntax tree may become, from the text alone.
+//! Bounds the depth of a syntax tree from the text alone.
 //!
 //! The parser bounds its own recursion, but chains such as `1+1+…` or `f()()…` become trees as deep as they are long
 //! without any, and walking or freeing such a tree overflows the stack. So their length is bounded before parsing.
 
-/// Operators in one chain, brackets around it included. Monty gives up at 200.
+/// Maximum number of operators in one chain, including brackets around it. Monty gives up at 200.
 const MAX_CHAIN: usize = 150;
 
-/// Whether the program has a chain of operators, calls or brackets that is too long to be read safely.
+/// Whether the program has a chain of operators, calls or brackets that is too long to parse safely.
 pub fn is_nested_deeply(code: &str) -> bool {
     let bytes = code.as_bytes();
-    // One counter a bracket that is open; a comma or a new line starts a new chain.
+    // One counter per open bracket; a comma or a new line starts a new chain.
     let mut levels = vec![0_usize];
     let mut total = 0_usize;
     let mut at = 0;
@@ -20,7 +20,7 @@ pub fn is_nested_deeply(code: &str) -> bool {
             b'\'' | b'"' => {
                 let end = end_of_string(bytes, at - 1);
                 if is_interpolated(bytes, at - 1) {
-                    // What stands in its braces is code again: as if it were all one chain.
+                    // The text in its braces is code again; all of it counts as one chain.
                     let inside =
                         bytes[at..end].iter().filter(|byte| is_operator(**byte) || matches!(byte, b'(' | b'[')).count();
                     bump(&mut levels, &mut total, inside);
@@ -67,7 +67,7 @@ fn is_interpolated(bytes: &[u8], quote: usize) -> bool {
     bytes[quote.saturating_sub(2)..quote].iter().any(|byte| matches!(byte.to_ascii_lowercase(), b'f' | b't'))
 }
 
-/// One past the end of the string that starts at `quote`; a string that does not end is a syntax error anyway.
+/// Returns the position after the string that starts at `quote`; an unterminated string is a syntax error anyway.
 fn end_of_string(bytes: &[u8], quote: usize) -> usize {
     let mark = bytes[quote];
     let triple = bytes[quote..].starts_with(&[mark; 3]);

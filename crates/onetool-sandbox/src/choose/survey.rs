@@ -1,7 +1,7 @@
-//! One walk over a program, looking for what Monty lacks.
+//! Walks a program once, looking for features that Monty lacks.
 //!
-//! Some findings depend on names that are bound elsewhere in the program: those are kept until the walk is over. Where
-//! the text alone cannot tell, the answer leans to full Python, which is slower and never wrong.
+//! Some findings depend on names bound elsewhere in the program: those are kept until the walk is over. If the text
+//! alone is inconclusive, the answer is full Python, which is slower but never wrong.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,12 @@ use ruff_python_ast::{
 
 use super::table::{self, Callback};
 
-/// What is known of the value of a name.
+/// What is known about the value of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Text,
     Dict,
-    /// What is an iterator in Python and a list in Monty.
+    /// An iterator in Python, a list in Monty.
     Lazy,
     Function,
 }
@@ -30,22 +30,22 @@ pub(super) struct Survey<'a> {
     kinds: HashSet<(&'a str, Kind)>,
     /// Local name → module.
     modules: HashMap<&'a str, &'a str>,
-    /// Name of a function → roots of what it calls.
+    /// Function name → roots of its calls.
     calls: HashMap<&'a str, Vec<&'a str>>,
-    /// The functions around the current place.
+    /// The functions enclosing the current position.
     inside: Vec<&'a str>,
     /// Builtins that Monty lacks, unless the program binds the name.
     lacking: Vec<&'a str>,
-    /// Reasons that hold if the name is of the kind.
+    /// Reasons that apply if the name is of that kind.
     if_kind: Vec<(&'a str, Kind, &'static str)>,
-    /// Names that are called back: wrong if they reach the host.
+    /// Names used as callbacks: unsupported if they reach the host.
     called_back: Vec<&'a str>,
-    /// The expression that is called right now.
+    /// The callee of the call being visited.
     callee: Option<&'a Expr>,
 }
 
 impl<'a> Survey<'a> {
-    /// The first reason why Monty cannot run the program.
+    /// Returns the first reason why Monty cannot run the program.
     pub(super) fn of(module: &'a ModModule) -> Option<String> {
         let mut survey = Survey::default();
         survey.visit_body(&module.body);
@@ -250,7 +250,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// A function that a builtin calls.
+    /// Checks a function that a builtin calls.
     fn calls_back(&mut self, function: Option<&'a Expr>) {
         match function {
             Some(Expr::Lambda(lambda)) => {
@@ -320,7 +320,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whether an expression may be a pack: a plain name that nothing has bound so far.
+    /// Whether an expression may be a pack: a plain name that nothing has bound yet.
     fn may_be_host(&self, value: &Expr) -> bool {
         matches!(value, Expr::Name(name) if !self.bound.contains(name.id.as_str()))
     }
@@ -408,11 +408,11 @@ impl<'a> Visitor<'a> for Survey<'a> {
         visitor::walk_expr(self, expression);
     }
 
-    // Annotations are never evaluated there.
+    // Monty never evaluates annotations.
     fn visit_annotation(&mut self, _: &'a Expr) {}
 
     fn visit_decorator(&mut self, decorator: &'a Decorator) {
-        // A decorator is called, not handed over as a value.
+        // A decorator is called, not passed as a value.
         self.callee = Some(&decorator.expression);
         self.visit_expr(&decorator.expression);
     }

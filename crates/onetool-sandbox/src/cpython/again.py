@@ -1,13 +1,14 @@
-# Makes a program a function of what the host says: a run that is run again sees the same random numbers and the same time.
+# Makes a program deterministic, given the host's answers: a repeated run sees the same random numbers and the same
+# time.
 
 _CLOCK = "__onetool_now__"
 _REPEATING = "__onetool_repeating__"
-_LOOKS = 1000  # at the clock that are the host's; a program that looks more often waits for something
-_NAP = 0.001  # what is left of a wait that has been waited for
+_LOOKS = 1000  # clock reads that the host answers; a program that reads it more often is waiting for something
+_NAP = 0.001  # length of a wait that has already been waited for
 
 
 def _determine(seed, source, ask, ask_repeating):
-    """Random numbers from a seed, and the time from the host, for the modules that the program names."""
+    """Takes random numbers from a seed, and the time from the host, for the modules that the program names."""
     import random
     import time
 
@@ -23,7 +24,7 @@ def _determine(seed, source, ask, ask_repeating):
         try:
             return ask() * 1000
         except RuntimeError:
-            return real_ns()  # while a value is being shown nothing can be asked
+            return real_ns()  # nothing can be requested while a value is being shown
 
     def now():
         return time_ns() / 1e9
@@ -47,7 +48,7 @@ def _determine(seed, source, ask, ask_repeating):
 
 
 def _shorten_waits(time, ask):
-    """While the program repeats what was recorded, it does not wait for it again."""
+    """Skips waits while the program repeats what was recorded."""
     import asyncio
 
     sleep, sleep_async, repeats = time.sleep, asyncio.sleep, [True]
@@ -70,7 +71,7 @@ def _shorten_waits(time, ask):
 
 
 def _dated(real, now, utc):
-    """Stands for a class of `datetime` whose own methods would look at the machine's clock. Its instances are the real ones."""
+    """Replaces a `datetime` class whose own methods would read the machine's clock. Its instances are the real ones."""
 
     class Meta(type):
         def __instancecheck__(cls, value):

@@ -1,5 +1,5 @@
-//! One interpreter process: forked by the zygote or started through the launcher, used for one program, or for those of
-//! one session, then killed.
+//! One interpreter process: forked by the zygote or started through the launcher, used for one program or for all
+//! programs of one session, then killed.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,9 +17,9 @@ use super::zygote::Forked;
 use crate::Host;
 use crate::pipe::ChildPipe;
 
-/// How long a child that closed its side may take to be gone, and its last printed text to arrive.
+/// How long a child that closed its side may take to exit, and its last printed text to arrive.
 const END_WAIT: Duration = Duration::from_secs(2);
-/// How long a child may take to end after its last message.
+/// How long a child may take to exit after its last message.
 const RETIRE_WAIT: Duration = Duration::from_millis(200);
 const PRINTED_READ: usize = 32 << 10;
 
@@ -28,13 +28,13 @@ pub(super) struct Child {
     pub(super) input: Sender,
     pub(super) output: ChildPipe,
     pub(super) printed: Receiver,
-    /// What it has sent and nobody has read.
+    /// Messages that it has sent and that are not read yet.
     pub(super) lines: Lines,
-    /// What it is to be told before its first program.
+    /// Bytes to send to it before its first program.
     pub(super) unsent: Vec<u8>,
-    /// It has said that it is confined and waits for a program.
+    /// Whether it has reported that it is confined and waiting for a program.
     pub(super) is_ready: bool,
-    /// Address space that it has before its first program.
+    /// Address space that it uses before its first program.
     pub(super) headroom: usize,
 }
 
@@ -75,16 +75,16 @@ impl Child {
         })
     }
 
-    /// Tells it how to confine itself. As much as it does not take at once is told before its first program.
+    /// Tells it how to confine itself. The bytes that it does not accept at once are sent before its first program.
     ///
-    /// The descriptor itself is written to: the event loop has not heard yet that a new pipe takes something.
+    /// Writes to the descriptor itself, because the event loop does not know yet that the new pipe is writable.
     pub(super) fn set_up(&mut self, setup: &[u8], headroom: usize) {
         let taken = rustix::io::write(&self.input, setup).unwrap_or(0);
         self.unsent = setup[taken..].to_vec();
         self.headroom = headroom;
     }
 
-    /// Whether nobody has heard of its end.
+    /// Whether it has not been seen to exit.
     pub(super) fn is_alive(&mut self) -> bool {
         match &mut self.process {
             Process::Started(process) => matches!(process.try_wait(), Ok(None)),
@@ -92,8 +92,8 @@ impl Child {
         }
     }
 
-    /// Ends it after its last message, or because it must stop. It is waited for by a task that holds its place among
-    /// the children.
+    /// Kills it after its last message, or because it must stop. A task waits for its exit and holds its permit until
+    /// then.
     pub(super) fn dismiss(mut self, permit: OwnedSemaphorePermit) {
         self.process.kill();
         tokio::spawn(async move {
@@ -102,7 +102,7 @@ impl Child {
         });
     }
 
-    /// Lets it end after its last message, which it does by itself; one that does not is ended.
+    /// Lets it exit by itself after its last message, and kills it if it does not.
     pub(super) fn retire(mut self, permit: OwnedSemaphorePermit) {
         tokio::spawn(async move {
             if tokio::time::timeout(RETIRE_WAIT, self.process.wait()).await.is_err() {
@@ -111,7 +111,7 @@ impl Child {
         });
     }
 
-    /// Waits for a child that closed its side, collects what it printed last, and says how it ended.
+    /// Waits for a child that closed its side, collects its last printed text, and returns its exit status.
     pub(super) async fn end(&mut self, printed: &mut Printed, grace: Duration) -> Option<ExitStatus> {
         let status = tokio::time::timeout(grace, self.process.wait()).await.unwrap_or_default();
         if status.is_none() {
@@ -131,7 +131,7 @@ impl Process {
         }
     }
 
-    /// A forked child has a group of its own and can start nothing that would be left of it.
+    /// A forked child has its own process group and cannot start processes that would outlive it.
     fn kill(&mut self) {
         match self {
             Self::Started(process) => {
@@ -145,13 +145,13 @@ impl Process {
     }
 }
 
-/// What a program printed, up to a limit; the rest is read and dropped, so that the program never waits.
+/// A program's printed text, up to a limit; the rest is read and dropped, so that the program never blocks.
 pub(super) struct Printed {
     bytes: Vec<u8>,
     limit: usize,
     truncated: bool,
     chunk: Box<[u8]>,
-    /// How much the host has been told of.
+    /// How many bytes have been passed to the host.
     shown: usize,
 }
 
@@ -160,7 +160,7 @@ impl Printed {
         Self { bytes: Vec::new(), limit, truncated: false, chunk: vec![0; PRINTED_READ].into_boxed_slice(), shown: 0 }
     }
 
-    /// Reads once; `false` at the end.
+    /// Reads once; returns `false` at the end.
     pub(super) async fn read(&mut self, source: &mut Receiver) -> bool {
         match source.read(&mut self.chunk).await {
             Ok(0) | Err(_) => false,
@@ -171,9 +171,9 @@ impl Printed {
         }
     }
 
-    /// Reads what is there, without waiting. A program that goes on printing does not keep this busy.
+    /// Reads the available text without waiting. A program that keeps printing does not keep this busy.
     ///
-    /// The descriptor itself is read: the event loop may not have heard of the last text yet.
+    /// Reads from the descriptor itself, because the event loop may not have noticed the last text yet.
     pub(super) fn drain(&mut self, source: &Receiver) {
         while !self.truncated {
             match rustix::io::read(source, &mut self.chunk[..]) {
@@ -183,7 +183,7 @@ impl Printed {
         }
     }
 
-    /// Tells the host of the lines that are new.
+    /// Passes new complete lines to the host.
     pub(super) fn show_new(&mut self, host: &dyn Host) {
         let new = &self.bytes[self.shown..];
         if let Some(end) = new.iter().rposition(|byte| *byte == b'\n') {
@@ -192,7 +192,7 @@ impl Printed {
         }
     }
 
-    /// Tells the host of all that is left, when the program is done.
+    /// Passes the remaining text to the host when the program is done.
     pub(super) fn show_rest(&mut self, host: &dyn Host) {
         let new = &self.bytes[self.shown..];
         if !new.is_empty() {
@@ -207,7 +207,7 @@ impl Printed {
         self.truncated |= kept < count;
     }
 
-    /// The text, and whether some of it was dropped.
+    /// Returns the text, and whether some of it was dropped.
     pub(super) fn finish(self) -> (String, bool) {
         let text = match String::from_utf8(self.bytes) {
             Ok(text) => text,

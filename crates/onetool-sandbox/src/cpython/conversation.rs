@@ -1,7 +1,7 @@
-//! One program in one child: answers its requests until it is done, fails, or is stopped.
+//! Runs one program in one child: answers its requests until it is done, fails, or is stopped.
 //!
-//! Everything happens in one loop, so that nothing can wait for nothing: printed text is always read, answers are
-//! written as fast as the child takes them, and requests are read only while there is room for their answers.
+//! Everything happens in one loop, so nothing can deadlock: printed text is always read, answers are written as fast as
+//! the child takes them, and requests are read only while there is room for their answers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt as _;
@@ -30,33 +30,34 @@ use crate::{Execution, Failure, Host, Limits, Program};
 
 /// How long an interpreter may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a child may take to end by itself after its last message.
+/// How long a child may take to exit after its last message.
 const END_GRACE: Duration = Duration::from_millis(200);
-/// Calls of one program that run at once; more wait in the child.
+/// Maximum number of concurrent calls of one program; more wait in the child.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// Bytes of answers that the child has not taken yet, above which no more requests are read.
+/// Bytes of unread answers above which no more requests are read.
 const MAX_UNREAD_ANSWERS: usize = 1 << 20;
-/// The same, above which no more answers are made ready: what a program does not read must not pile up here.
+/// Bytes of unread answers above which no more are prepared: answers that a program does not read must not pile up
+/// here.
 const MAX_WAITING_ANSWERS: usize = 4 << 20;
 const SEGMENTATION_FAULT: i32 = 11;
-/// Messages up to this many bytes are read and written where they arrive; larger ones by a thread that may take its time.
+/// Messages up to this many bytes are decoded and encoded in the loop; larger ones on a blocking thread.
 pub(super) const SMALL_MESSAGE: usize = 16 << 10;
-/// More names are looked up by a thread that may take its time.
+/// Up to this many names are looked up in the loop; more on a blocking thread.
 const FEW_NAMES: usize = 32;
-/// Names and attributes are looked up beside calls: this many more lookups than calls are served.
+/// Lookups of names and attributes allowed per call of [`Limits::max_calls`].
 const LOOKUPS_PER_CALL: usize = 8;
-/// Served whatever the number of calls.
+/// Lookups allowed whatever the limit on calls.
 const MIN_LOOKUPS: usize = 10_000;
-/// What a message needs besides its value.
+/// Extra bytes that a message needs besides its value.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
-/// What a program needs besides its child.
+/// Everything a program needs besides its child.
 pub(super) struct Conversation<'a> {
     pub(super) program: &'a Program,
     pub(super) limits: &'a Limits,
     pub(super) host: Arc<dyn Host>,
     pub(super) cancel: CancellationToken,
-    /// Whether the child is to wait for another program afterwards.
+    /// Whether the child waits for another program afterwards.
     pub(super) keeps_names: bool,
 }
 
@@ -76,7 +77,7 @@ enum Ending {
     Lost,
 }
 
-/// What another thread does for the program. No message is read meanwhile.
+/// Work that another thread does for the program. No message is read meanwhile.
 enum Background {
     Reading(JoinHandle<Result<Message, DecodeError>>),
     Naming(JoinHandle<Vec<u8>>),
@@ -99,7 +100,7 @@ impl Background {
     }
 }
 
-/// Tells the threads that work for a program when it has ended, however it ends.
+/// Tells the program's worker threads to stop when it has ended, however it ends.
 struct StopGuard(Arc<AtomicBool>);
 
 impl Drop for StopGuard {
@@ -109,7 +110,7 @@ impl Drop for StopGuard {
 }
 
 impl Conversation<'_> {
-    /// Runs the program. A child that is still alive afterwards is the caller's to dismiss or to keep.
+    /// Runs the program. The caller must dismiss or keep a child that is still alive afterwards.
     pub(super) async fn run(&self, child: &mut Child) -> (Execution, ChildState) {
         let mut printed = Printed::new(self.limits.max_printed);
         let mut state = State { calls: 0, lookups: 0, ready: child.is_ready };
@@ -121,7 +122,7 @@ impl Conversation<'_> {
         let status = if matches!(ending, Ending::Lost) {
             child.end(&mut printed, END_GRACE).await
         } else {
-            // What it printed before its last message is in the pipe already.
+            // Text printed before its last message is already in the pipe.
             printed.drain(&child.printed);
             None
         };
@@ -142,7 +143,7 @@ impl Conversation<'_> {
             Ending::Stopped(failure) => (Err(failure), Vec::new()),
             Ending::Lost => (Err(self.lost(&state, status, &printed)), Vec::new()),
         };
-        // What a child says before it runs anything is ours, not the program's.
+        // Text that a child writes before it runs anything is ours, not the program's.
         let printed = if state.ready { printed } else { String::new() };
         (Execution { result, printed, printed_truncated, read_back, calls: state.calls }, after)
     }
@@ -161,7 +162,7 @@ impl Conversation<'_> {
             max_value_bytes: self.limits.max_value_bytes,
             max_value_items: Budget::max_nodes(self.limits),
             keeps_names: self.keeps_names,
-            // A session goes on with what its earlier programs left.
+            // A session continues with the state that its earlier programs left.
             seed: if self.keeps_names { None } else { self.host.seed() },
         };
         let mut line = serde_json::to_vec(&order).map_err(|error| Failure::Crashed(error.to_string()))?;
@@ -177,20 +178,20 @@ impl Conversation<'_> {
         answers.push(std::mem::take(&mut child.unsent));
         answers.push(order);
         let mut calls: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
-        // The one large result that a thread writes down. No other is taken meanwhile, so that few are held at once.
+        // The one large result being encoded on a thread. No other is taken meanwhile, so that few are held at once.
         let mut writing: Option<JoinHandle<Answered>> = None;
         let mut background: Option<Background> = None;
         let mut unanswered = BTreeSet::new();
-        // What the arguments of calls under way take, in bytes.
+        // Total size of the arguments of pending calls, in bytes.
         let mut held = 0_usize;
         let mut printing = true;
-        // It was told something and is about to answer, as far as anybody can know.
+        // The child has just been sent an answer and is expected to reply immediately.
         let mut is_prompt = false;
         let mut deadline = Instant::now() + if state.ready { self.limits.timeout } else { START_TIMEOUT };
-        // What the program may still compute. The clock stands still while it waits for the host.
+        // The program's remaining compute time. The clock stops while it waits for the host.
         let mut compute_left = self.limits.max_compute;
         let mut computing_since: Option<Instant> = None;
-        // Both are made once: to be woken at a time, or by a cancellation, costs more than a call of a tool.
+        // Both are created once: registering a timer or a cancellation costs more than a tool call.
         let cancelled = self.cancel.cancelled();
         let alarm = tokio::time::sleep_until(deadline);
         tokio::pin!(cancelled, alarm);
@@ -203,7 +204,7 @@ impl Conversation<'_> {
                 computing_since = Some(now);
             }
             let compute_end = computing_since.map(|since| since + compute_left);
-            // An alarm that is too early is set again when it goes off.
+            // An alarm that fires too early is set again.
             let earliest = compute_end.map_or(deadline, |end| end.min(deadline));
             if earliest < alarm.deadline() {
                 alarm.as_mut().reset(earliest);
@@ -212,7 +213,7 @@ impl Conversation<'_> {
                 && answers.bytes < MAX_UNREAD_ANSWERS
                 && calls.len() + usize::from(writing.is_some()) < MAX_CONCURRENT_CALLS
                 && held <= Budget::max_held_bytes(self.limits);
-            // In this order: a child whose answer is on its way is not slept for.
+            // The order matters: the loop does not sleep on a child whose answer is still to be written.
             let message = tokio::select! {
                 biased;
                 () = &mut cancelled => return Ending::Stopped(Failure::Cancelled),
@@ -240,7 +241,7 @@ impl Conversation<'_> {
                                 talk.look(&mut child.output);
                             }
                         }
-                        // The child no longer reads; its own last message or its end says why.
+                        // The child no longer reads; its last message or its exit says why.
                         Err(_) => answers.clear(),
                     }
                     continue;
@@ -260,7 +261,7 @@ impl Conversation<'_> {
                     continue;
                 }
                 written_down = Answered::finish(&mut writing), if writing.is_some() => {
-                    // A thread that fails leaves the call without an answer: the deadline ends it.
+                    // If the thread fails, the call gets no answer and the deadline ends it.
                     if let Some(answered) = written_down {
                         unanswered.remove(&answered.id);
                         held = held.saturating_sub(answered.weight);
@@ -347,8 +348,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Keeps what the child has not been told yet for its next program. Calls that end with this one are answered with
-    /// that: a thread that the program left behind may wait for them.
+    /// Keeps unsent answers for the child's next program. Calls that end with this program are answered with that
+    /// error, because a thread that the program left behind may wait for them.
     fn leave(&self, child: &mut Child, answers: Answers, unanswered: &BTreeSet<u64>) {
         if !self.keeps_names {
             return;
@@ -385,7 +386,7 @@ impl Conversation<'_> {
         Failure::TooLarge(format!("a value of more than {} bytes", self.limits.max_value_bytes))
     }
 
-    /// What the end of a child without a result means.
+    /// Interprets the end of a child without a result.
     fn lost(&self, state: &State, status: Option<ExitStatus>, printed: &str) -> Failure {
         if !state.ready {
             let reason = printed.trim();
@@ -399,9 +400,9 @@ impl Conversation<'_> {
             });
         }
         match status.and_then(|status| status.signal()) {
-            // The clocks that the child set for itself: processor time and the alarm.
+            // The limits that the child set for itself: processor time and the alarm.
             Some(24 | 14) => Failure::Timeout(self.limits.timeout),
-            // Where nothing but Python's own code runs, only the end of the stack is left to fault at.
+            // Where only Python's own code runs, the only possible cause is a stack overflow.
             Some(SEGMENTATION_FAULT) => Failure::Raised {
                 exception: "RecursionError".to_owned(),
                 message: "the program recursed deeper than its stack allows, and its process ended".to_owned(),
@@ -419,7 +420,7 @@ impl Conversation<'_> {
 /// A call that has ended.
 struct Ended {
     id: u64,
-    /// Of its arguments.
+    /// Size of its arguments.
     weight: usize,
     result: Result<Value, ToolError>,
 }
@@ -455,11 +456,11 @@ struct State {
     ready: bool,
 }
 
-/// Lines on their way to the child.
+/// Lines to be written to the child.
 #[derive(Default)]
 struct Answers {
     lines: VecDeque<Vec<u8>>,
-    /// How much of the first line is written.
+    /// How many bytes of the first line are written.
     offset: usize,
     bytes: usize,
 }
@@ -494,7 +495,7 @@ impl Answers {
         *self = Self::default();
     }
 
-    /// What is not written yet.
+    /// Returns the bytes that are not written yet.
     fn into_bytes(mut self) -> Vec<u8> {
         if let Some(first) = self.lines.front_mut() {
             first.drain(..self.offset);

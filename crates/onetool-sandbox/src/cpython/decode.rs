@@ -1,9 +1,9 @@
-//! Reads what a child sends, straight into values and within a [`Budget`].
+//! Decodes a child's messages directly into values, within a [`Budget`].
 //!
-//! A program can write to the descriptor of its own protocol, so no message is trusted because our own host program
-//! normally writes it. There is no tree in between: every value is charged before it is built, integers before their
-//! digits are read, and a message that is no longer wanted stops the reader. The format is that of `wire.py`, in which the
-//! key `$ot` always comes first.
+//! A program can write to the descriptor of its own protocol, so messages are not trusted even though our own host
+//! program normally writes them. There is no intermediate tree: every value is charged before it is built, integers
+//! before their digits are read, and decoding stops when the message is no longer wanted. The format is that of
+//! `wire.py`, in which the key `$ot` always comes first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,27 +15,27 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::budget::{Budget, BudgetExceeded};
 
-/// Values between two looks at whether the message is still wanted.
+/// Number of values between two checks of whether the message is still wanted.
 const VALUES_PER_CHECK: u32 = 1024;
-/// Longer numbers are not written by Python.
+/// Maximum length of a number; Python writes no longer ones.
 const MAX_NUMBER: usize = 64;
 const TAG: &str = "$ot";
 
-/// Why a message cannot be read.
+/// Why a message cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),
     #[error("{0} at byte {1}")]
     Malformed(&'static str, usize),
-    /// The run ended meanwhile.
+    /// The run has ended in the meantime.
     #[error("the run has ended")]
     Stopped,
 }
 
 type Decoded<T> = Result<T, DecodeError>;
 
-/// A position in one message.
+/// A position in a message.
 pub(super) struct Decoder<'a> {
     text: &'a str,
     at: usize,
@@ -52,7 +52,7 @@ impl<'a> Decoder<'a> {
         Ok(Self { text, at: 0, budget, stop, until_check: VALUES_PER_CHECK })
     }
 
-    /// What was built so far, in bytes.
+    /// Memory of the values built so far, in bytes.
     pub(super) fn spent(&self) -> usize {
         self.budget.spent()
     }
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         Err(DecodeError::Malformed(problem, self.at))
     }
 
-    /// The next byte that is not a blank; 0 at the end.
+    /// Returns the next byte that is not whitespace, or 0 at the end.
     pub(super) fn peek(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
@@ -127,7 +127,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The content of a string without its quotes, as it is written, and whether it has escapes.
+    /// Returns the content of a string without its quotes, still escaped, and whether it has escapes.
     fn raw_string(&mut self) -> Decoded<(&'a str, bool)> {
         self.expect(b'"')?;
         let (start, bytes) = (self.at, self.text.as_bytes());
@@ -152,7 +152,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A string that needs no escapes: digits, base64, the name of a type.
+    /// Reads a string that needs no escapes: digits, base64, the name of a type.
     fn plain_string(&mut self) -> Decoded<&'a str> {
         match self.raw_string()? {
             (content, false) => Ok(content),
@@ -201,7 +201,7 @@ impl<'a> Decoder<'a> {
         if self.peek() == b't' { self.literal("true").map(|()| true) } else { self.literal("false").map(|()| false) }
     }
 
-    /// A name that will be looked up, read back or given to an argument.
+    /// Reads a name that is looked up, read back or given to an argument.
     pub(super) fn name(&mut self) -> Decoded<String> {
         let name = self.string()?;
         self.budget.charge_name(name.len())?;
@@ -227,7 +227,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Charges one value, and looks at times whether it is still wanted.
+    /// Charges one value, and periodically checks whether the message is still wanted.
     pub(super) fn node(&mut self, level: usize) -> Decoded<()> {
         self.budget.check_depth(level)?;
         self.budget.charge_node()?;
@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A value in wire form, `level` containers deep.
+    /// Reads a value in wire form, `level` containers deep.
     pub(super) fn value(&mut self, level: usize) -> Decoded<Value> {
         self.node(level)?;
         match self.peek() {
@@ -298,7 +298,7 @@ impl<'a> Decoder<'a> {
         Ok(Value::Dict(pairs))
     }
 
-    /// The type of an object whose first key says it; otherwise nothing is read.
+    /// Returns the type of an object if its first key gives it; otherwise reads nothing.
     fn tag(&mut self) -> Decoded<Option<&'a str>> {
         let start = self.at;
         self.expect(b'{')?;
@@ -310,7 +310,7 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// The rest of an object after its type.
+    /// Reads the rest of an object after its type.
     fn tagged(&mut self, tag: &str, level: usize) -> Decoded<Value> {
         self.expect(b',')?;
         let mut key = self.plain_string()?;
@@ -383,7 +383,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Pairs of a key and a value, each an array of two.
+    /// Reads pairs of a key and a value, each an array of two.
     pub(super) fn pairs<K>(
         &mut self,
         level: usize,
@@ -402,7 +402,7 @@ impl<'a> Decoder<'a> {
         Ok(pairs)
     }
 
-    /// Content of a server that a program hands on as it is.
+    /// Reads content from a server that a program passes on unchanged.
     fn json(&mut self, level: usize) -> Decoded<Json> {
         self.node(level)?;
         match self.peek() {
@@ -435,7 +435,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The character after `\u`, and what follows it. A half of a pair without the other becomes the replacement character.
+/// Returns the character after `\u` and the rest. An unpaired surrogate becomes the replacement character.
 fn unicode_escape(rest: &str) -> (char, &str) {
     let unit = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let Some(first) = unit(rest) else { return (char::REPLACEMENT_CHARACTER, rest) };

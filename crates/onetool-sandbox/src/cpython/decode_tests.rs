@@ -1,4 +1,4 @@
-//! Honest messages come out as they went in; whatever else a program writes is refused before it costs anything.
+//! Valid messages round-trip; anything else a program writes is rejected before it costs anything.
 
 use std::sync::atomic::AtomicBool;
 
@@ -127,7 +127,7 @@ fn a_message_that_nobody_wants_any_more_is_left() {
     assert_eq!(decoder.value(0), Err(DecodeError::Stopped));
 }
 
-/// Values as the host program may write them.
+/// Values that the host program may write.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::None),
@@ -160,7 +160,7 @@ proptest! {
         prop_assert_eq!(value_of(&text).unwrap(), value);
     }
 
-    /// Pieces of messages in any order: an error or a message, never a panic, and never more than the budget.
+    /// Fragments of messages in any order give an error or a message, never a panic, and never exceed the budget.
     #[test]
     fn forged_messages_are_read_or_refused(pieces in prop::collection::vec(
         prop::sample::select(vec![
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// The least that a value takes in memory.
+/// The minimum memory size of a value.
 fn weight(value: &Value) -> usize {
     let below = match value {
         Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {

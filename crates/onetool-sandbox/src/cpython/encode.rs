@@ -1,4 +1,4 @@
-//! Writes values in wire form straight into a message, without a tree in between, and never more than a limit.
+//! Serializes values in wire form directly into a message, without an intermediate tree, up to a limit.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
 const TAG: &str = "$ot";
 
-/// A value, to be serialized in wire form.
+/// A value to be serialized in wire form.
 pub(super) struct Wire<'a>(pub(super) &'a Value);
 
 struct Items<'a>(&'a [Value]);
@@ -108,7 +108,7 @@ fn typed<S: Serializer>(
     map.end()
 }
 
-/// A buffer that refuses to grow beyond a limit, and to grow at all when nobody wants it any more.
+/// A buffer that refuses to grow beyond a limit, or at all once `stop` is set.
 pub(super) struct LimitedBuffer<'a> {
     pub(super) bytes: Vec<u8>,
     pub(super) limit: usize,
@@ -129,7 +129,7 @@ impl Write for LimitedBuffer<'_> {
     }
 }
 
-/// Whether a value is encoded faster than it is handed to another thread.
+/// Whether encoding a value is faster than handing it to another thread.
 pub(super) fn is_small(value: &Value) -> bool {
     fn rest(value: &Value, left: usize) -> Option<usize> {
         let left = left.checked_sub(16)?;

@@ -1,4 +1,4 @@
-//! The engine: finds its interpreter once, and gives each program a child, forked by the zygote where there is one.
+//! The engine: finds its interpreter once, and gives each program a child, forked by the zygote if there is one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use super::spares::Spares;
 use super::zygote::Zygote;
 use crate::{Census, Execution, Failure, Host, Limits, Program};
 
-/// Address space of an interpreter that was started for one program.
+/// Address space of an interpreter started for one program.
 const OWN_HEADROOM: usize = 64 << 20;
-/// How long a zygote that failed to start is not tried again: at first, and at most.
+/// Pause after a failed start of the zygote: initial and maximum.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// The full Python engine. Nothing is started before it is warmed up or has its first program.
+/// The full Python engine. Nothing is started before it is warmed up or runs its first program.
 pub struct CPython {
     settings: CPythonSettings,
-    /// Why there is none, is kept as well.
+    /// A failure to prepare is kept as well.
     prepared: OnceCell<Result<Prepared, String>>,
     permits: Arc<Semaphore>,
-    /// Set by [`CPython::warm_up`]: a process that runs one program has no use for a zygote.
+    /// Set by [`CPython::warm_up`]: a process that runs only one program does not need a zygote.
     warm: AtomicBool,
     zygote: Mutex<ZygoteState>,
     spares: Arc<Spares>,
-    /// What is going on while packages are installed.
+    /// Progress messages while packages are installed.
     progress: watch::Sender<String>,
 }
 
-/// What every child is started with.
+/// The data every child is started with.
 struct Prepared {
     version: (u32, u32),
     launcher: PathBuf,
@@ -54,7 +54,7 @@ struct Prepared {
 enum Packages {
     None,
     Installed(Installed),
-    /// They could not be installed: programs run without them.
+    /// Installation failed: programs run without packages.
     Failed(String),
 }
 
@@ -68,13 +68,13 @@ impl Packages {
     }
 }
 
-/// A child that has run a program and keeps its names for the next.
+/// A child that has run a program and keeps its names for the next one.
 pub(crate) struct KeptChild(Child);
 
 #[derive(Default)]
 struct ZygoteState {
     running: Option<Arc<Zygote>>,
-    /// After a failed start: when to try again, and how long to wait after the next failure.
+    /// After a failed start: when to retry, and the pause after the next failure.
     paused: Option<(Instant, Duration)>,
 }
 
@@ -101,12 +101,12 @@ impl CPython {
         &self.settings
     }
 
-    /// The version of the interpreter, once it is known.
+    /// Returns the version of the interpreter, once it is known.
     pub fn version(&self) -> Option<(u32, u32)> {
         self.prepared.get()?.as_ref().ok().map(|prepared| prepared.version)
     }
 
-    /// Why the packages of the settings cannot be imported, once that is known.
+    /// Returns why the configured packages cannot be imported, once that is known.
     pub fn packages_problem(&self) -> Option<&str> {
         match &self.prepared.get()?.as_ref().ok()?.packages {
             Packages::Failed(reason) => Some(reason),
@@ -114,7 +114,7 @@ impl CPython {
         }
     }
 
-    /// Whether it was warmed up.
+    /// Whether [`CPython::warm_up`] was called.
     pub fn is_warm(&self) -> bool {
         self.warm.load(Ordering::Relaxed)
     }
@@ -123,7 +123,7 @@ impl CPython {
         self.is_warm() && self.settings.zygote && cfg!(target_os = "linux")
     }
 
-    /// Starts the zygote, so that the first program finds it ready, and keeps one from now on.
+    /// Starts the zygote, so that it is ready for the first program, and keeps one running from now on.
     pub async fn warm_up(&self) {
         self.warm.store(true, Ordering::Relaxed);
         if self.wants_zygote()
@@ -133,16 +133,16 @@ impl CPython {
         }
     }
 
-    /// How many processes there are now.
+    /// Returns the current number of processes.
     pub fn census(&self) -> Census {
         let busy = self.settings.max_children.max(1).saturating_sub(self.permits.available_permits());
         let is_alive = |state: &ZygoteState| state.running.as_ref().is_some_and(|zygote| zygote.is_alive());
-        // Locked while one is started.
+        // Locked while a zygote is being started.
         let zygotes = usize::from(self.zygote.try_lock().is_ok_and(|state| is_alive(&state)));
         Census { busy, idle: self.spares.count(), zygotes, ..Census::default() }
     }
 
-    /// Ends the zygote, and with it every child.
+    /// Ends the zygote, and all its children with it.
     pub async fn shutdown(&self) {
         self.warm.store(false, Ordering::Relaxed);
         self.spares.clear();
@@ -157,7 +157,7 @@ impl CPython {
         self.prepared.get_or_init(|| prepare(&self.settings, &report)).await.as_ref().map_err(Clone::clone)
     }
 
-    /// The same for a program that waits for it: its host is told what is going on.
+    /// Like [`Self::prepared`], for a waiting program: reports the progress to its host.
     async fn prepared_for(&self, host: &dyn Host) -> Result<&Prepared, String> {
         let mut news = self.progress.subscribe();
         let prepared = self.prepared();
@@ -174,7 +174,7 @@ impl CPython {
         }
     }
 
-    /// Runs a program in a process of its own, which is dead, or about to be, when this returns.
+    /// Runs a program in its own process, which is dead or about to be when this returns.
     pub async fn execute(
         &self,
         program: &Program,
@@ -195,7 +195,7 @@ impl CPython {
         execution
     }
 
-    /// Runs a program in the child that is kept for it, or in a new one. None is left if that child has ended.
+    /// Runs a program in the kept child or in a new one. Leaves `None` in `kept` if the child has ended.
     pub(crate) async fn execute_kept(
         &self,
         kept: &mut Option<KeptChild>,
@@ -217,8 +217,7 @@ impl CPython {
         execution
     }
 
-    /// A place among the children that run, and the child that is kept, or a new one. A program that does not get that far
-    /// leaves the kept one alone.
+    /// Returns a permit to run and the kept child, or a new one. If this fails, the kept child is left alone.
     async fn enter(
         &self,
         conversation: &Conversation<'_>,
@@ -274,7 +273,7 @@ impl CPython {
         Ok(child)
     }
 
-    /// The zygote, started again if it has died; `None` where none can be had now.
+    /// Returns the zygote, restarted if it has died; `None` if there cannot be one now.
     async fn zygote(&self, prepared: &Prepared) -> Option<Arc<Zygote>> {
         let mut state = self.zygote.lock().await;
         if let Some(zygote) = &state.running

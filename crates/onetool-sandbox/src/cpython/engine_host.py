@@ -1,8 +1,8 @@
 # The inner side of the full Python engine: runs one program, or those of one session, then its process ends.
 #
-# Order matters: close what was inherited, put up the second wall, and only then read a program. Two
-# descriptors carry messages in and out, one JSON object a line; 1 and 2 are what the program prints. A program that digs
-# its way to the private ones can say what it could say anyway: calls in the name of its run.
+# Order matters: close inherited descriptors, raise the second wall, and only then read a program. Two descriptors carry
+# messages in and out, one JSON object per line; 1 and 2 carry what the program prints. A program that finds the private
+# ones can only say what it could say anyway: calls in the name of its run.
 #
 # Two arguments are those descriptors. One argument is the socket of a zygote: then this process never runs a program
 # itself, but forks a child for each, which gets its descriptors from the socket.
@@ -19,17 +19,17 @@ import _thread
 _IN, _OUT = 3, 4  # of a forked child
 _MIN_MOVED = 64
 _MAX_GAPS = 10_000
-_fillers = []  # for ever: to let go of them would touch their pages
-_PATIENCE, _HEARKEN = 4, 3  # messages that a zygote waits for before it goes on, and for how many milliseconds
-_write, _receive = _os.write, _os.read  # whatever a program makes of those
-_OWN_ID = 0x2A2A2A2A  # stands for the process id in the wall
-_REPORTING = 32 << 20  # more memory to report a failure with
+_fillers = []  # kept forever: releasing them would touch their pages
+_PATIENCE, _HEARKEN = 4, 3  # messages that a zygote waits for before it continues, and for how many milliseconds
+_write, _receive = _os.write, _os.read  # kept in case a program replaces them
+_OWN_ID = 0x2A2A2A2A  # placeholder for the process id in the wall
+_REPORTING = 32 << 20  # extra memory for reporting a failure
 _THREAD_STACK = 1 << 20
 _MAX_FRAMES = 40
-_MAX_RECURSION = 100_000  # deeper than that, memory ends first, slowly and without a clear error
+_MAX_RECURSION = 100_000  # deeper than that, memory runs out first, slowly and without a clear error
 _READ = 1 << 16
-_CANCEL = b"\x18\n"  # ends a line that is to be ignored
-# Seconds for which an answer is looked for before this process falls asleep; pointless without a second processor.
+_CANCEL = b"\x18\n"  # ends a line that must be ignored
+# Seconds to poll for an answer before this process sleeps; pointless without a second processor.
 _LOOK = 150e-6 if (_os.cpu_count() or 1) > 1 else 0
 _AWAY, _MISSES, _HITS, _FIRST_PAUSE, _LAST_PAUSE = 400e-6, 8, 16, 0.001, 0.05  # see `pipe.rs`
 _clock, _poller = _time.monotonic, _select.poll
@@ -55,24 +55,24 @@ class _Slot:
 
 
 class Channel:
-    """Requests to the host, from any thread and any event loop. Whoever waits reads, for all others too."""
+    """Requests to the host, from any thread and any event loop. A waiting thread reads for all others too."""
 
     def __init__(self):
         self.lock = _thread.allocate_lock()  # over `waiting`, `reading` and `number`
         self.writing = _thread.allocate_lock()
-        self.writer = None  # the thread that writes a message with values of the program's own
+        self.writer = None  # the thread that writes a message with the program's own values
         self.reading = _thread.allocate_lock()
         self.waiting = {}
         self.number = 0
         self.buffer = b""
         self.limit, self.items = 1 << 20, 1 << 20
         self.watched = {}
-        self.orders = []  # programs that nobody has taken yet
+        self.orders = []  # programs that have not been taken yet
         self.poll = None
         self.missed, self.in_time, self.pause, self.sleeps_until = 0, 0, 0.0, 0.0
 
     def send(self, write):
-        """One message: `write` gets a Writer. A message that fails halfway is taken back."""
+        """Sends one message: `write` gets a Writer. A message that fails halfway is retracted."""
 
         def emit(data):
             view = memoryview(data)
@@ -95,12 +95,12 @@ class Channel:
                 self.writer = None
 
     def refuse_within_a_message(self):
-        """A value whose own code calls a tool while it is written would wait for itself."""
+        """Raises if a value's own code calls a tool while the value is being written: it would wait for itself."""
         if self.writer == _thread.get_ident():
             raise RuntimeError("a value cannot call tools or use files while it is being shown")
 
     def has_input(self):
-        """Whether there is something to read, or nothing will ever be."""
+        """Whether there is something to read, or the input has ended."""
         if self.poll is None:
             poller = _poller()
             poller.register(_IN, 1)
@@ -108,9 +108,9 @@ class Channel:
         return bool(self.buffer or self.poll(0))
 
     def read_line(self):
-        """One message from the host, waiting for it."""
+        """Waits for one message from the host and returns it."""
         if not self.buffer:
-            # Most messages come alone and whole.
+            # Most messages arrive alone and whole.
             piece = _receive(_IN, _READ)
             if piece.endswith(b"\n") and piece.find(b"\n") == len(piece) - 1:
                 return _read(piece.decode(), 0)[0]
@@ -130,7 +130,7 @@ class Channel:
             parts.append(piece)
 
     def read_some(self):
-        """Waits for one message, and takes all that came with it: no one is woken for what is in the buffer."""
+        """Waits for one message and takes all that came with it: nothing signals what is already in the buffer."""
         self.take(self.read_line())
         while b"\n" in self.buffer:
             self.take(self.read_line())
@@ -145,7 +145,8 @@ class Channel:
             slot.settle(message)
 
     def order(self):
-        """The next program, waiting for it. A thread that an earlier one left behind may read it for us."""
+        """Waits for the next program and returns it. A thread that an earlier program left behind may read it for
+        us."""
         while not self.orders:
             if self.reading.acquire(timeout=0.01):
                 try:
@@ -162,14 +163,15 @@ class Channel:
             return self.number
 
     def request(self, write):
-        """Sends a request and waits, with everything else in this thread."""
+        """Sends a request and waits, blocking this thread."""
         slot = _Slot()
         number = self.register(slot)
         self.send(lambda writer: write(writer, number))
         return self.wait(slot)
 
     def request_text(self, text):
-        """The same for a short message without values of the program's own: all of it but its number and its end."""
+        """Like `request`, for a short message without the program's own values: all of it but its number and its
+        end."""
         if self.writer is not None:
             self.refuse_within_a_message()
         slot = _Slot()
@@ -184,12 +186,12 @@ class Channel:
         return self.wait(slot)
 
     def look(self):
-        """Looks for an answer for a moment: to fall asleep and be woken takes longer than most tools."""
+        """Polls for an answer briefly: sleeping and being woken takes longer than most tools."""
         last = _clock()
         end = last + _LOOK
         while not self.has_input():
             now = _clock()
-            # Away for longer than a look takes: others need the processor.
+            # A gap longer than one poll takes means that others need the processor.
             if now > end or now - last > _AWAY:
                 self.missed += 1
                 if now - last > _AWAY or self.missed > _MISSES:
@@ -203,7 +205,7 @@ class Channel:
 
     def wait(self, slot):
         while slot.answer is None:
-            # Another reader may take the answer: look again whenever the turn to read comes.
+            # Another reader may take the answer: check again whenever it is this thread's turn to read.
             if self.reading.acquire(timeout=0.01):
                 try:
                     if slot.answer is None and not self.buffer and _LOOK and _clock() > self.sleeps_until:
@@ -245,9 +247,9 @@ class Channel:
 
     def readable(self):
         if not self.reading.acquire(False):
-            return  # a thread reads, and takes what is for this loop too
+            return  # a thread is reading, and takes messages for this loop too
         try:
-            # A thread may have taken it between the wake-up and now: this loop must not wait.
+            # A thread may have taken it between the wake-up and now: this loop must not block.
             import select
 
             if select.select([_IN], [], [], 0)[0]:
@@ -264,7 +266,7 @@ _SHORT_KINDS = {str: _quote, int: int.__repr__, bool: {False: "false", True: "tr
 
 
 def _short(value):
-    """The JSON of a value as a Writer would write it, where it is one small piece, or None."""
+    """Returns the JSON of a value as a Writer would write it, if it is one small piece, or None."""
     write = _SHORT_KINDS.get(type(value))
     if write is None or (write is _quote and len(value) > _SHORT):
         return None
@@ -316,7 +318,7 @@ class HostFunction:
         return write
 
     def _text(self, args, kwargs):
-        """The message without its number, or None where the arguments take a Writer."""
+        """Returns the message without its number, or None if the arguments need a Writer."""
         if len(args) + len(kwargs) > 32:
             return None
         positional = [_short(value) for value in args]
@@ -340,7 +342,7 @@ class HostFunction:
 
 
 class Pack:
-    """An object of the host: its attributes are asked for when they are used."""
+    """An object of the host: its attributes are requested when they are used."""
 
     __slots__ = ("_name", "_known")
 
@@ -409,7 +411,7 @@ _SURPRISING = {"antigravity", "idlelib", "this", "tkinter", "turtle", "turtledem
 
 
 def _dotted(node):
-    """The name and the attribute of `name.attribute`, or None."""
+    """Returns the name and the attribute of `name.attribute`, or None."""
     if isinstance(node, _ast.Attribute) and isinstance(node.value, _ast.Name):
         return node.value.id, node.attr
     return None
@@ -439,9 +441,9 @@ class Run:
         self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
 
     def take(self, order):
-        """The next program."""
+        """Accepts the next program."""
         self.count += 1
-        # Functions of an earlier program have lines of their own, which are not this one's.
+        # Functions of an earlier program have their own line numbers.
         self.name = order["script_name"] if self.count == 1 else "%s %d" % (order["script_name"], self.count)
         self.source, self.read_back = order["code"], order["read_back"]
         self.recursion, self.keeps_names = order["max_recursion"], order["keeps_names"]
@@ -451,13 +453,13 @@ class Run:
             self.globals.pop(name, None)  # of an earlier program
         _files.allow(order["files"], order["folder"])
         if order.get("seed") is not None:
-            # What is imported already must not depend on when this process was forked: an import may look at the clock.
+            # The set of imported modules must not depend on when this process was forked: an import may read the clock.
             for name in _PRELOADED.split():
                 _preload(name)
             _determine(order["seed"], self.source, HostFunction(None, _CLOCK), HostFunction(None, _REPEATING))
 
     def resolve(self, tree):
-        """Asks the host for names that are neither ours nor Python's."""
+        """Asks the host for names that are neither defined here nor Python's."""
         names = names_read(tree)
         names = [name for name in names if name not in self.globals and not hasattr(_builtins, name)]
         names = [name for name in names if name not in self.hidden and name not in self.refused]
@@ -478,7 +480,7 @@ class Run:
                 self.refused[name] = found["error"]
 
     def forgotten(self, name, tree):
-        """The standard module whose attributes the program uses without importing it, or None."""
+        """Returns the standard module whose attributes the program uses without importing it, or None."""
         if name not in _sys.stdlib_module_names or name.startswith("_") or name in _SURPRISING:
             return None
         attributes = {node[1] for node in map(_dotted, walk(tree)) if node and node[0] == name}
@@ -505,7 +507,7 @@ class Run:
         return compile(tree, self.name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
 
     def dynamic(self, name):
-        """`eval` and `exec` that find the host's names too."""
+        """Returns a version of `eval` or `exec` that also finds the host's names."""
         real = getattr(_builtins, name)
 
         def evaluate(source, globals=None, locals=None, /, **options):
@@ -535,7 +537,7 @@ class Run:
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def install(self):
-        """What every program finds in place of Python's own."""
+        """Installs the replacements for Python's own functions that every program sees."""
 
         def no_input(prompt="", /):
             raise EOFError("no input in a sandbox")
@@ -560,7 +562,7 @@ class Run:
 
     def drive(self, coroutine, with_loop=False, loop=None):
         if "asyncio" not in self.source and not with_loop:
-            # Nothing can wait for anything but the host: one step does it all.
+            # Nothing can wait for anything but the host, so one step runs it all.
             try:
                 coroutine.send(None)
             except StopIteration:
@@ -583,18 +585,18 @@ class Run:
             loop.close()
 
     async def to_the_end(self, coroutine):
-        """The program, and the coroutine or task that it leaves as its value."""
+        """Runs the program, and then the coroutine or task that it leaves as its value."""
         await coroutine
         value = self.globals.get(VALUE)
         if _is_awaitable(value):
             self.globals[VALUE] = await value
 
     def finished(self, value):
-        """A value that nobody awaited is awaited."""
+        """Awaits a value that the program did not await."""
         if not _is_awaitable(value):
             return value
         self.globals[VALUE] = value
-        # A future, such as gather() gives, belongs to the loop that was there when it was made.
+        # A future, such as one from gather(), belongs to the loop that was current when it was created.
         loop = value.get_loop() if hasattr(value, "get_loop") else None
         self.drive(_ready(None), with_loop=True, loop=loop)
         return self.globals.pop(VALUE, None)
@@ -641,7 +643,7 @@ class Run:
         return frames if len(frames) <= _MAX_FRAMES else frames[:5] + frames[5 - _MAX_FRAMES :]
 
     def failure(self, error):
-        """What to report, as the pieces of a message."""
+        """Returns what to report, as the parts of a message."""
         frames = self.frames(error)
         kind, message = type(error).__name__, error.msg if isinstance(error, SyntaxError) else message_of(error)
         if isinstance(error, SyntaxError) and not self.compiled:
@@ -701,7 +703,7 @@ class Run:
 _real_eval, _real_exec = eval, exec
 
 
-# Syntax and the Python that brought it, beside the message of an older one.
+# New syntax and the Python version that introduced it, with the start of an older version's message.
 _NEWER = (
     (r"\s*type\s+\w+.*=", "", (3, 12)),
     (r"\s*(async\s+def|def|class)\s+\w+\s*\[", "", (3, 12)),
@@ -715,8 +717,8 @@ _NEWER = (
 
 
 def _with_version(message, line):
-    """What is wrong with the syntax, and which Python would take it. Whoever sent the program has parsed it with the grammar
-    of the newest one."""
+    """Returns a syntax error's message with the Python version that accepts it. The sender has parsed the program with
+    the newest grammar."""
     import re
 
     this = _sys.version_info[:2]
@@ -733,7 +735,7 @@ def _with_version(message, line):
 
 
 def _why_refused(error):
-    """The hint for what the kernel refused with nothing but a number."""
+    """Returns a hint for an operation that the kernel refused with only an error number."""
     trace, modules = error.__traceback__, set()
     while trace is not None:
         modules.add(trace.tb_frame.f_globals.get("__name__", "").partition(".")[0])
@@ -774,7 +776,7 @@ _NO_DATABASE_FILE = (
 
 
 def _explain(event, arguments, refused=_REFUSED_EVENTS):
-    """What the kernel would refuse with an error number is refused with a reason. The kernel is the wall, not this."""
+    """Refuses with a reason what the kernel would refuse with an error number. The kernel is the wall, not this."""
     if event in refused:
         raise PermissionError(1, refused[event])
     if event == "sqlite3.connect" and not any(part in str(arguments[0]) for part in (":memory:", "mode=memory")):
@@ -798,7 +800,7 @@ def _more_memory():
 
 
 def _limit(order):
-    """The run's own limits, below those that the launcher set."""
+    """Sets the run's own limits, below those that the launcher set."""
     cpu = int(order["timeout"]) + 5
     if order["keeps_names"]:
         used = _resource.getrusage(_resource.RUSAGE_SELF)
@@ -817,7 +819,7 @@ def _limit(order):
         except (OSError, ValueError):
             pass  # a system without that limit
     if _sys.platform != "linux":
-        # Ends the process should the host die while the program sleeps. Linux ends it with its parent.
+        # Ends the process if the host dies while the program sleeps. On Linux it ends with its parent.
         _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
 
 
@@ -826,7 +828,7 @@ _has_packages = False
 
 
 def _libc():
-    """The C library, while there is no program that could use it."""
+    """Loads the C library, while there is no program that could use it."""
     import ctypes
 
     return ctypes, ctypes.CDLL(None, use_errno=True)
@@ -836,7 +838,7 @@ _filter_types = []
 
 
 def _filter_type(ctypes):
-    """The structure that the kernel takes a filter in; a zygote makes it once for all its children."""
+    """The structure that the kernel expects a filter in; a zygote creates it once for all its children."""
     if not _filter_types:
 
         class Program(ctypes.Structure):
@@ -847,7 +849,8 @@ def _filter_type(ctypes):
 
 
 def _wall(program, ctypes, libc):
-    """The second seccomp filter: from here on no process is started or signalled, no file is opened for writing."""
+    """Applies the second seccomp filter: no process can be started or signalled, and no file opened for writing after
+    it."""
     own = _os.getpid().to_bytes(4, _sys.byteorder)
     code = bytes.fromhex(program).replace(_OWN_ID.to_bytes(4, _sys.byteorder), own)
     filters = _filter_type(ctypes)(len(code) // 8, code)
@@ -856,8 +859,9 @@ def _wall(program, ctypes, libc):
 
 
 def _own_domain(ctypes, libc):
-    """A Landlock domain of its own: its siblings are out of its reach. Kernels that are too old leave it to the filter."""
-    rules = [0, 0b11, 0b11]  # no file rights, both of the network, both scopes
+    """Enters its own Landlock domain, out of reach of its siblings. On kernels that are too old, the filter has to
+    do."""
+    rules = [0, 0b11, 0b11]  # no file rights, both network rights, both scopes
     rules = b"".join(rule.to_bytes(8, _sys.byteorder) for rule in rules)
     descriptor = libc.syscall(444, rules, ctypes.c_size_t(len(rules)), 0)
     if descriptor >= 0:
@@ -875,7 +879,7 @@ def _streams():
 
 
 def _confine(setup):
-    """Raises the second wall, or ends the process where it must stand and does not."""
+    """Raises the second wall, or ends the process if the wall is required and fails."""
     try:
         if setup["wall"] is not None:
             ctypes, libc = _libc()
@@ -913,7 +917,7 @@ def _serve():
 
 
 def _limber_up():
-    """What every program makes this process do, done while it waits for one: memory that it shares with others is copied now."""
+    """Does in advance what every program makes this process do, so that shared memory is copied while it waits."""
     run = Run()
     run.take(_loads(_REHEARSED))
     run.source = run.source.replace("tools.tool('a', b=1)", "len('a')")
@@ -931,8 +935,8 @@ def _limber_up():
 _FOR_PACKAGES = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 _FOR_PACKAGES["MPLCONFIGDIR"] = "/memory/matplotlib"
 
-# What programs import most, and what that imports: who asks for a fork waits for one import at most. A module that is here
-# costs a program nothing, and the zygote its memory.
+# The modules that programs import most, and their imports: a fork request waits for one import at most. A module listed
+# here costs a program nothing, and the zygote its memory.
 _PRELOADED = """
 types collections functools enum itertools math json re random datetime dataclasses typing string base64 bisect calendar
 contextlib copy csv decimal fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback
@@ -940,7 +944,7 @@ threading logging socket selectors subprocess concurrent.futures asyncio
 """
 
 
-# The program that a zygote rehearses with.
+# The program that a zygote rehearses.
 _REHEARSED = b'''{"code": "class A:\\n    pass\\nclass B(A):\\n    pass\\ntools.tool('a', b=1)\\n[len((1, 2))]", "script_name": "run",
 "read_back": [], "max_recursion": 1000, "keeps_names": false, "files": "none", "folder": "", "seed": null}'''.replace(b"\n", b"") + b"\n"
 
@@ -948,7 +952,7 @@ _REHEARSED = b'''{"code": "class A:\\n    pass\\nclass B(A):\\n    pass\\ntools.
 def _preload(name):
     without_ssl = "ssl" not in _sys.modules
     if without_ssl:
-        _sys.modules["ssl"] = None  # asyncio would load it, for a network that is not there
+        _sys.modules["ssl"] = None  # asyncio would load it, for a network that does not exist here
     try:
         __import__(name)
     except ImportError:
@@ -968,8 +972,8 @@ class _Zygote:
         self.processes, self.numbers = {}, {}
         self.ctypes, self.libc = _libc()
         self.id = _os.getpid()
-        # There is one thread, and no lock is held: what modules have `os.fork` do in the child would only copy pages. Packages
-        # may rely on it.
+        # There is one thread, and no lock is held: the fork hooks of modules would only copy pages. Packages may rely
+        # on them.
         self.fork = _os.fork if _has_packages else self.ctypes.PyDLL(None).fork
 
     def serve(self, preload):
@@ -980,7 +984,7 @@ class _Zygote:
             try:
                 __import__(name)
             except BaseException:
-                # A program that imports it sees why, and not what is left of half an import.
+                # A program that imports it must see the error, not a half-imported module.
                 for half in set(_sys.modules) - before:
                     del _sys.modules[half]
             _files.install("")
@@ -994,8 +998,8 @@ class _Zygote:
         else:
             gc.freeze()
         self.socket.send(b"R")
-        # A program that comes before all of this is done imports what it needs by itself. The first ones may be about to
-        # come: they do not wait for an import.
+        # A program that arrives before this is done imports what it needs itself. The first ones may be about to
+        # arrive: they must not wait for an import.
         waiting = [self.hold, *_PRELOADED.split(), self.rest]
         patience, pause = _PATIENCE, _HEARKEN
         while True:
@@ -1015,7 +1019,7 @@ class _Zygote:
                 step() if callable(step) else _preload(step)
 
     def rest(self):
-        """The last of what is done ahead, with all modules there."""
+        """Does the last preparations, once all modules are loaded."""
         for later in (_datetime, _math, _types):
             later.__name__  # from here on it is the module itself
         ProjectPath(".")
@@ -1026,7 +1030,7 @@ class _Zygote:
         self.settle()
 
     def settle(self):
-        """Children share these pages as long as nobody looks for garbage in them."""
+        """Frees garbage and freezes the rest: children share these pages as long as no collection touches them."""
         import gc
 
         gc.collect()
@@ -1036,7 +1040,8 @@ class _Zygote:
         gc.freeze()
 
     def fill(self, size):
-        """Takes the gaps between objects of a size: those of a child get pages of their own, instead of copies of many."""
+        """Fills the gaps between objects of a size, so that a child's objects get new pages instead of copies of
+        many."""
         taken, row, last = [], 0, 0
         while row < 4096 // size and len(taken) < _MAX_GAPS:
             taken.append(bytes(size - 33))
@@ -1045,7 +1050,7 @@ class _Zygote:
         return taken
 
     def rehearse(self, times):
-        """Does what every child does, so that what Python makes at the first use is made."""
+        """Does what every child does, so that what Python creates on first use exists before the fork."""
         global _channel, _IN, _OUT
         pipes = _os.pipe() + _os.pipe()
         real = _channel, _IN, _OUT
@@ -1056,7 +1061,7 @@ class _Zygote:
                 order = _channel.order()
                 _channel.send(lambda writer: writer.raw('"ready"'))
                 run = Run()
-                run.count = 1  # nothing is installed for it
+                run.count = 1  # installs nothing
                 run.take(order)
                 run.globals["tools"] = Pack("tools")
                 run.globals["tools"]._known["tool"] = HostFunction("tools", "tool")
@@ -1069,7 +1074,8 @@ class _Zygote:
                 _os.close(descriptor)
 
     def gather(self):
-        """Puts the code that every child runs side by side: to count its uses then copies a few pages instead of many."""
+        """Moves the code that every child runs together: counting its references then copies a few pages instead of
+        many."""
         used = set()
         _sys.setprofile(lambda frame, *_: used.add(frame.f_code))
         try:
@@ -1081,7 +1087,7 @@ class _Zygote:
             constants = [moved(each) if type(each) is type(code) else each for each in code.co_consts]
             return code.replace(co_consts=tuple(constants))
 
-        # Its own too: a page that it writes after a fork is copied as well.
+        # The zygote's own code too: a page that it writes after a fork is copied as well.
         used.update(each.__code__ for each in vars(_Zygote).values() if type(each) is type(_main))
         places = [globals(), *(vars(each) for each in globals().values() if type(each) is type)]
         for function in [each for place in places for each in place.values()]:
@@ -1089,7 +1095,7 @@ class _Zygote:
                 function.__code__ = moved(function.__code__)
 
     def hold(self):
-        """What every child does first, where it changes nothing: the functions of the C library are looked up then."""
+        """Does what every child does first, where that has no effect: it resolves the functions of the C library."""
         self.libc.prctl(1, _signal.SIGKILL, 0, 0, 0)
         self.libc.syscall(444, None, self.ctypes.c_size_t(0), 1)  # the version of Landlock
         self.ctypes.get_errno(), self.ctypes.byref(_filter_type(self.ctypes)(0, b""))
@@ -1097,7 +1103,7 @@ class _Zygote:
             _resource.setrlimit(kind, _resource.getrlimit(kind))
         _os.getppid(), _os.closerange(1 << 15, 1 << 16)
         _os.close(_os.dup2(self.woken, _MIN_MOVED, False))
-        # Children drop these modules; taking them apart would copy their pages into each child.
+        # Children drop these modules; deallocating them would copy their pages into each child.
         self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_filter_type(self.ctypes)))
         for name in _foreign_modules:
             self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_sys.modules[name]))
@@ -1105,7 +1111,7 @@ class _Zygote:
             self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(held))
 
     def take(self):
-        """One request. Returns in a new child only, with its descriptors."""
+        """Handles one request. Returns only in a new child, with its descriptors."""
         data, passed, _, _ = self.socket.recvmsg(16, 28)
         if not data:
             _os._exit(0)  # the server is gone
@@ -1148,7 +1154,7 @@ class _Zygote:
         self.socket.send(b"E" + number.to_bytes(8, "little") + status.to_bytes(4, "little"))
 
     def leave(self, descriptors):
-        """In a new child: nothing of the zygote stays but its modules."""
+        """Leaves nothing of the zygote but its modules, in a new child."""
         import gc
 
         self.libc.prctl(1, _signal.SIGKILL, 0, 0, 0)  # dies with the zygote
@@ -1158,14 +1164,14 @@ class _Zygote:
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         self.socket.detach()
-        # First to numbers that nobody has: theirs may be those that they are to get.
+        # Moved to unused numbers first: their current ones may be among the targets.
         high = [_os.dup2(descriptor, _MIN_MOVED + place, False) for place, descriptor in enumerate(descriptors)]
         for descriptor, place in ((high[0], _IN), (high[1], _OUT), (high[2], 1), (high[2], 2)):
             _os.dup2(descriptor, place, False)
         _os.closerange(5, 1 << 16)
         random = _sys.modules.get("random")
         if random is not None:
-            random.seed()  # its siblings have the same numbers otherwise
+            random.seed()  # otherwise siblings get the same numbers
         gc.enable()
 
 
@@ -1184,10 +1190,10 @@ def _main():
     _thread.stack_size(_THREAD_STACK)
     _files.install("")
     try:
-        _libc()  # loaded while there is time, dropped before the program runs
+        _libc()  # loaded early, dropped before the program runs
     except ImportError:
-        pass  # the wall will say so
-    # Looking through all modules in each child would copy the pages of their names.
+        pass  # the wall reports it
+    # Searching all modules in each child would copy the pages of their names.
     _foreign_modules.extend(name for name in _sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes"))
     if len(given) == 1:
         zygote = _Zygote(given[0])

@@ -1,8 +1,10 @@
-# Files as the program sees them: `open`, `os`, `pathlib`, `glob`, `shutil` and `tempfile` become calls of the `file` pack.
+# Files as the program sees them: `open`, `os`, `pathlib`, `glob`, `shutil` and `tempfile` become calls to the `file`
+# pack.
 #
-# Nothing here has authority of its own: each operation is a call like any other, with the pack's roots, protection, policy
-# and statistics. What is outside the roots raises PermissionError and is never just absent. Python's own library is read
-# directly (the wall allows nothing else), and what `tempfile` makes lives in the memory of this process.
+# Nothing here has authority of its own: each operation is a call like any other, subject to the pack's roots,
+# protection, policy and statistics. Paths outside the roots raise PermissionError and never look absent. Python's own
+# library is read directly (the wall allows nothing else), and files made by `tempfile` live in the memory of this
+# process.
 
 import errno as _errno
 import io as _io
@@ -11,13 +13,13 @@ import stat as _stat
 import sys as _sys
 import _weakref
 
-_CHUNK = 1 << 20  # bytes that are read, or written, in one call
+_CHUNK = 1 << 20  # bytes read or written in one call
 _WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
-_MEMORY = "/memory"  # where `tempfile` makes its files
-_FIRST_DESCRIPTOR = 1 << 20  # of those that stand for files of this class; the system gives smaller ones
+_MEMORY = "/memory"  # where `tempfile` creates its files
+_FIRST_DESCRIPTOR = 1 << 20  # of the descriptors used for files of this class; the system assigns smaller ones
 _TIME_ZONES = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
 _LIBRARY = _os.path.dirname(_os.path.realpath(_os.__file__))
-# Packages look around the folder that they are installed in.
+# Packages search the folder that they are installed in.
 _PACKAGES = tuple(_os.path.dirname(place) for place in _sys.path if place and not place.startswith(_sys.base_prefix))
 _OWN = tuple(
     place.rstrip("/") + "/"
@@ -48,7 +50,7 @@ def _is_of_python(path):
 
 
 def _as_os_error(error, path):
-    """What a tool raised, as Python's own functions raise it."""
+    """Converts an exception of a tool to the one that Python's own functions raise."""
     number = _NUMBERS.get(type(error).__name__)
     if number is None or error.errno is not None:
         return error
@@ -62,7 +64,7 @@ def _as_os_error(error, path):
 
 
 class _Entry:
-    """What `os.scandir` gives."""
+    """An entry returned by `os.scandir`."""
 
     __slots__ = ("name", "path", "_kind", "_stat")
 
@@ -122,7 +124,7 @@ class _Scan:
 
 
 class _Reading(_io.RawIOBase):
-    """A file that is fetched piece by piece."""
+    """A file that is read in pieces."""
 
     def __init__(self, files, path):
         super().__init__()
@@ -164,7 +166,7 @@ class _Reading(_io.RawIOBase):
 
 
 class _Buffered(_io.BufferedWriter):
-    """A flush reaches the file, not only what stands before it."""
+    """A writer whose flush reaches the file, not only the raw stream."""
 
     def flush(self):
         super().flush()
@@ -172,8 +174,8 @@ class _Buffered(_io.BufferedWriter):
 
 
 class _Writing(_io.RawIOBase):
-    """A file that is written whole when it is closed or flushed; what comes later is appended. One that is written
-    elsewhere than at its end is held whole from then on."""
+    """A file that is written whole when it is closed or flushed; later data is appended. Once it is written elsewhere
+    than at its end, it is held in memory."""
 
     def __init__(self, files, path, how):
         super().__init__()
@@ -210,7 +212,7 @@ class _Writing(_io.RawIOBase):
         return size
 
     def whole(self):
-        """All of its content, in memory."""
+        """Returns all of its content, in memory."""
         if self._whole is None:
             stored = self._files.whole(self.name) if self._how in ("stored", "append") and self._files.exists(self.name) else b""
             self._whole = _io.BytesIO(stored + b"".join(self._pending))
@@ -259,7 +261,7 @@ class _Writing(_io.RawIOBase):
 
 
 class _Updating(_io.BytesIO):
-    """A file that is read and written: held whole, and stored when it is closed or flushed."""
+    """A file opened for reading and writing: held in memory, and stored when it is closed or flushed."""
 
     def __init__(self, files, path, content, how):
         super().__init__(content)
@@ -306,20 +308,20 @@ class _Kept(_io.BytesIO):
 
 
 class _Files:
-    """The file functions of a process. `mode` is what the configuration allows: full, read or off."""
+    """The file functions of a process. `mode` is the configured access: full, read or off."""
 
     def __init__(self, call):
-        # Before there is a program, there are no files: what is imported ahead finds none.
+        # Before the first program there are no files, so preloaded modules find none.
         self.mode, self.folder, self.cwd, self.call = "none", "", "", call
         self.unfinished, self.failures = [], []
         self.memory = {_MEMORY: None}  # None is a folder
-        self.descriptors = {}  # what `tempfile.mkstemp` gave out: paths, or files once they are written by number
+        self.descriptors = {}  # returned by `tempfile.mkstemp`: paths, or files once they are written by number
         self.real = {}
         self.installed = set()
-        self.replaced = []  # module, name and what stood there
+        self.replaced = []  # module, name and the original
 
     def allow(self, mode, folder):
-        """What the next program may do, and where it starts."""
+        """Sets the access of the next program, and its working folder."""
         if self.cwd == self.folder:
             self.cwd = folder
         self.mode, self.folder, self.failures = mode, folder, []
@@ -327,7 +329,7 @@ class _Files:
     # Paths
 
     def path(self, path):
-        """The path as text, absolute where the working folder has changed."""
+        """Returns the path as text, absolute if the working folder has changed."""
         path = _os.fspath(path)
         if isinstance(path, bytes):
             path = _os.fsdecode(path)
@@ -340,7 +342,7 @@ class _Files:
         return path
 
     def is_own(self, path):
-        """Whether it belongs to Python itself, or is not a path at all, and not to the project."""
+        """Whether it belongs to Python itself rather than to the project, or is not a path at all."""
         return _is_of_python(path) and not (self.folder and str(path).startswith(self.folder + "/"))
 
     def in_memory(self, path):
@@ -377,14 +379,15 @@ class _Files:
             raise
 
     def finish(self, keep):
-        """Stores what the program left open. The next one of a session may go on with it."""
+        """Stores files that the program left open. The next program of a session may continue with them."""
         for reference in self.unfinished:
             file = reference()
             if file is not None and not file.closed:
                 file.flush() if keep else file.close()
 
     def silenced(self, source):
-        """The error of a file that nobody closed: Python drops it. A program without `except` cannot have seen it."""
+        """Returns the error of a file that was not closed, which Python drops: a program without `except` cannot have
+        seen it."""
         return self.failures[0] if self.failures and "except" not in source and "suppress" not in source else None
 
     def exists(self, path):
@@ -419,7 +422,7 @@ class _Files:
         return opened
 
     def opened(self, number, mode, *options):
-        """A file for a descriptor of ours, which ends with it. Its content so far is kept, as that of an open file is."""
+        """Opens a file for one of our descriptors, and closes the descriptor with it. Existing content is kept."""
         path = self.descriptors.pop(number)
         if not isinstance(path, str):
             path.close()
@@ -427,7 +430,7 @@ class _Files:
         return self.open(path, mode.replace("w", "a") if "r" not in mode else mode, *options)
 
     def by_number(self, name):
-        """`os.close`, `os.write` and their like, for descriptors of ours too."""
+        """Returns a version of `os.close`, `os.write` or similar that also accepts our descriptors."""
         real = getattr(_os, name)
 
         def function(number, *arguments):
@@ -495,7 +498,7 @@ class _Files:
             file.seek(0, 2)
         return file
 
-    # What `os` has
+    # Functions of `os`
 
     def stat(self, path, *, dir_fd=None, follow_symlinks=True):
         if dir_fd is not None or self.is_own(path):
@@ -508,7 +511,7 @@ class _Files:
             return self.status(path, "folder" if content is None else "file", len(content or b""), 0.0, 0o600)
         if path == "/" or (self.folder and (self.folder + "/").startswith(path.rstrip("/") + "/") and path != self.folder):
             return self.status(path, "folder", 0, 0.0, 0o755)
-        # `os.path.realpath` looks at each folder above Python's own.
+        # `os.path.realpath` checks each folder above Python's own.
         if not follow_symlinks and any(own.startswith(path.rstrip("/") + "/") for own in _OWN):
             return self.status(path, "folder", 0, 0.0, 0o755)
         found = self.tool("info", path, content=False, follow=follow_symlinks)
@@ -614,10 +617,10 @@ class _Files:
     def utime(self, path, *_, **__):
         self.stat(path)
 
-    # What stands above `os`
+    # Functions built on `os`
 
     def tests(self):
-        """`os.path.exists` and its like: absent is False, forbidden is an error."""
+        """Returns `os.path.exists` and similar: a missing path is False, a forbidden one is an error."""
 
         def found(path, test, follow=True):
             try:
@@ -626,7 +629,8 @@ class _Files:
                 return False
 
         def link(path):
-            # Not whether it is there, and os.walk() asks for every folder: one that tools may not use is not a link.
+            # Does not check existence, and os.walk() calls it for every folder: one that tools may not use is not a
+            # link.
             try:
                 return found(path, _stat.S_ISLNK, False)
             except PermissionError:
@@ -642,7 +646,7 @@ class _Files:
         }
 
     def install(self, source):
-        """Takes the place of the real functions. Modules that the program does not name are left alone."""
+        """Replaces the real functions. Modules that the program does not name are left alone."""
         if not self.installed:
             self.install_base()
         for name, install in (
@@ -652,7 +656,7 @@ class _Files:
             ("tempfile", self.install_tempfile),
             ("mimetypes", self.install_mimetypes),
         ):
-            # Packages use them without a word in the program.
+            # Packages use them even if the program does not name them.
             if name not in self.installed and (name in source or name in _sys.modules):
                 self.installed.add(name)
                 install()
@@ -713,7 +717,7 @@ class _Files:
         self.replace(shutil, "rmtree", rmtree)
         for name in ("copystat", "copymode"):
             self.replace(shutil, name, lambda *_, **__: None)
-        # No program can be started, wherever it is.
+        # No program can be started, so none is found.
         self.replace(shutil, "which", lambda cmd, mode=1, path=None: None)
 
     def install_glob(self):
@@ -742,7 +746,7 @@ class _Files:
     def install_mimetypes(self):
         import mimetypes
 
-        self.replace(mimetypes, "knownfiles", [])  # the system's own lists: types are known without them
+        self.replace(mimetypes, "knownfiles", [])  # the system's own lists; types are known without them
 
     def install_tempfile(self):
         import tempfile

@@ -1,12 +1,12 @@
-//! The host program that an interpreter runs, and its code as an interpreter like it has compiled it before.
+//! The host program that an interpreter runs, and a cache of its compiled code.
 //!
-//! Compiling it takes longer than everything else in the start of an interpreter. So a process that does nothing else, behind
-//! the first wall like all of them, compiles it once, and the server keeps the code in a file. The launcher opens that file
-//! before it confines itself, and its interpreter reads it behind the wall.
+//! Compiling it takes longer than the rest of an interpreter's start. So a separate process, behind the first wall like
+//! all others, compiles it once, and the server keeps the code in a file. The launcher opens that file before it
+//! confines itself, and its interpreter reads it behind the wall.
 //!
-//! **Invariant:** code comes only from a file that nobody else could have written, which says that it was made of this source
-//! for this interpreter and is whole. Any other file is not used but made again; without one, an interpreter compiles the
-//! source.
+//! **Invariant:** code is loaded only from a file that nobody else could have written, that records that it was made
+//! from this source for this interpreter, and that is complete. Any other file is ignored and made again; without one,
+//! an interpreter compiles the source.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::launch::{self, LaunchOrder, Role, Streams};
 
-/// Becomes the host program.
+/// The script that loads and runs the host program.
 pub(super) const START: &str = include_str!("start.py");
 
 pub(super) const HOST: &str = concat!(
@@ -40,21 +40,21 @@ pub(super) const HOST: &str = concat!(
     include_str!("engine_host.py")
 );
 
-/// How long an interpreter may take to compile it.
+/// How long an interpreter may take to compile the host program.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A file of more bytes is not ours.
+/// A larger file is not ours.
 const MAX_BYTES: u64 = 8 << 20;
-/// Of a folder: others may not write to it. Of a file: others may do nothing with it.
+/// Permission bits that must not be set: others may not write to a folder, and have no access to a file.
 const FOLDER_MODE: u32 = 0o022;
 const FILE_MODE: u32 = 0o077;
 
-/// The file with the code for an interpreter, made now if there is none that can be used. `None` if it cannot be made.
+/// Returns the file with the code for an interpreter, creating it if no usable one exists. `None` if that fails.
 pub(super) async fn compiled(folder: &Path, launcher: &Path, order: &LaunchOrder) -> Option<PathBuf> {
     let file = folder.join(file_name(&order.executable));
     if open(&file, &order.executable).is_some() {
         return Some(file);
     }
-    // Of the interpreter that is there now: if another takes its place meanwhile, the file does not fit and is not used.
+    // For the current interpreter: if another replaces it meanwhile, the file does not match and is not used.
     let key = key(&order.executable)?;
     let keeping = async {
         make_folder(folder)?;
@@ -70,7 +70,7 @@ pub(super) async fn compiled(folder: &Path, launcher: &Path, order: &LaunchOrder
     }
 }
 
-/// The code in a file, to be read from where it begins; `None` unless the file can be used.
+/// Opens a file at the start of its code; returns `None` unless the file is usable.
 pub(super) fn open(file: &Path, executable: &Path) -> Option<File> {
     if !is_own_folder(file.parent()?) {
         return None;
@@ -92,7 +92,7 @@ pub(super) fn open(file: &Path, executable: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Whether this user alone can write to what was found; `others` is what others may not do with it.
+/// Whether this user owns the file or folder and it has none of the permission bits `others`.
 fn is_private(found: &Metadata, others: u32) -> bool {
     found.uid() == rustix::process::geteuid().as_raw() && found.mode() & others == 0
 }
@@ -110,7 +110,7 @@ fn file_name(executable: &Path) -> String {
     format!("host-{:016x}", hash(executable))
 }
 
-/// Says what the code was made of, and for which interpreter.
+/// Identifies the source of the code and its interpreter.
 fn key(executable: &Path) -> Option<u64> {
     let found = executable.metadata().ok()?;
     Some(hash(&(START, HOST, executable, found.len(), found.mtime(), found.mtime_nsec())))
@@ -120,7 +120,7 @@ fn header(key: u64, code: &[u8]) -> String {
     format!("onetool {key:016x} {:016x}\n", hash(code))
 }
 
-/// Stable from process to process: the hasher has fixed keys.
+/// Stable across processes: the hasher has fixed keys.
 fn hash(of: &(impl std::hash::Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -142,7 +142,7 @@ fn store(file: &Path, key: u64, code: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The code, from a process that is confined and has nothing but the source.
+/// Compiles the code in a confined process that has nothing but the source.
 async fn compile(launcher: &Path, order: &LaunchOrder) -> io::Result<Vec<u8>> {
     let order = LaunchOrder { role: Role::Compiler, code: None, library: None, preload: Vec::new(), ..order.clone() };
     let streams = Streams { input: Stdio::null(), output: Stdio::piped(), printed: Stdio::null() };
@@ -173,7 +173,7 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A place for a file, an executable, and that file with the code for it.
+    /// A folder for the file, an executable, and the file with the executable's code.
     fn kept() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let executable = root.path().join("python3");

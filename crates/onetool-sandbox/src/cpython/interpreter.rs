@@ -1,8 +1,8 @@
-//! Finding the Python that the engine runs, and what it must be able to read.
+//! Finds the Python that the engine runs, and the files it must be able to read.
 //!
-//! The first `python3` on the path may be a script that picks another one: so a candidate that does not lie where
-//! interpreters usually lie (`layout`) is asked once, outside the sandbox and with our own few lines only, for its real
-//! executable, its library and the shared objects it loads.
+//! The first `python3` on the path may be a script that picks another one. So a candidate in an unusual location (see
+//! `layout`) is started once, outside the sandbox and with only a few lines of our own, to print its real executable,
+//! its library and the shared objects it loads.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -65,7 +65,7 @@ pub(super) struct Interpreter {
     pub(super) execute: Vec<PathBuf>,
 }
 
-/// What an interpreter says of itself.
+/// An interpreter's description of itself.
 #[derive(Debug, Deserialize)]
 pub(super) struct Description {
     pub(super) executable: PathBuf,
@@ -76,7 +76,8 @@ pub(super) struct Description {
     pub(super) objects: Vec<PathBuf>,
 }
 
-/// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
+/// Returns the interpreter that the settings name, or the first on the path that is new enough. The error says what was
+/// tried.
 pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let candidates = match named {
         Some(version) if is_version(version) => return of_version(&version.to_string_lossy(), folders).await,
@@ -107,7 +108,7 @@ pub(super) fn is_version(named: &Path) -> bool {
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit()))
 }
 
-/// The interpreter of a version: one that is installed, else the one that `uv` has or gets.
+/// Returns an interpreter of this version: an installed one, or the one that `uv` has or downloads.
 async fn of_version(version: &str, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let minor = version.split('.').take(2).collect::<Vec<_>>().join(".");
     let mut installed = Vec::new();
@@ -151,7 +152,8 @@ async fn of_version(version: &str, folders: &[PathBuf]) -> Result<Interpreter, S
     Err(failed(&reason))
 }
 
-/// Interpreters of pyenv whose version begins so. Its folder of stand-ins in PATH serves only the version chosen there.
+/// Returns pyenv's interpreters whose version has this prefix. The shims in PATH serve only the version chosen in
+/// pyenv.
 fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folders
         .iter()
@@ -168,12 +170,12 @@ fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// The interpreter that a stand-in of pyenv would start, where that is plain to see: asking the script takes longer than
-/// asking the interpreter. `chosen` is the version that the environment names.
+/// Returns the interpreter that a pyenv shim would start, if that is easy to determine: running the script takes longer
+/// than running the interpreter. `chosen` is the version that the environment names.
 fn behind_shim(candidate: &Path, chosen: Option<String>) -> Option<PathBuf> {
     let shims = candidate.parent().filter(|folder| folder.ends_with("shims"))?;
     let root = shims.parent()?;
-    // A folder may choose another; the script is asked in this one.
+    // A folder may choose another version; the script would run in `/`.
     if Path::new("/.python-version").exists() {
         return None;
     }
@@ -187,7 +189,7 @@ fn behind_shim(candidate: &Path, chosen: Option<String>) -> Option<PathBuf> {
     (is_plain && interpreter.is_file()).then_some(interpreter)
 }
 
-/// The interpreter at a path, if it is of this version.
+/// Returns the interpreter at a path if it has this version.
 async fn probe_version(candidate: &Path, version: &str) -> Option<Interpreter> {
     let interpreter = probe(candidate).await.ok()?;
     let (major, minor) = interpreter.version;
@@ -195,7 +197,7 @@ async fn probe_version(candidate: &Path, version: &str) -> Option<Interpreter> {
     is_it.then_some(interpreter)
 }
 
-/// What `uv` answers about a version.
+/// Runs `uv` with a version as the last argument and returns its output.
 async fn ask_uv(uv: &Path, arguments: &[&str], version: &str, time: Duration) -> Result<String, String> {
     let mut command = Command::new(uv);
     command.args(arguments).arg(version).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
@@ -233,7 +235,7 @@ async fn probe(candidate: &Path) -> Result<Interpreter, String> {
     Ok(resolve(description))
 }
 
-/// What an interpreter says of itself.
+/// Starts an interpreter and returns its description.
 pub(super) async fn ask(candidate: &Path) -> Result<Description, String> {
     let mut command = Command::new(candidate);
     command.args(["-I", "-S", "-B", "-c", DESCRIBE]).args(SHARED_MODULES);
@@ -297,7 +299,7 @@ mod tests {
         assert!(error.contains("no Python 3.98") && error.contains("hint:"), "{error}");
     }
 
-    /// The stand-ins of pyenv in PATH fail for every version but the one that is chosen.
+    /// The pyenv shims in PATH fail for every version but the chosen one.
     #[cfg(unix)]
     #[tokio::test]
     async fn versions_of_pyenv_are_found_behind_its_stand_ins() {

@@ -1,8 +1,8 @@
-//! The launcher: our own executable, started again under a hidden argument, that becomes the confined interpreter.
+//! The launcher: our own executable, started again with a hidden argument, which becomes the confined interpreter.
 //!
-//! It gets the protocol as its standard input and output (the zygote: one socket as its input) and the printed text as its
-//! standard error. It moves the protocol to descriptors of its own, so that nothing a program prints can touch it, limits itself, raises the first wall
-//! and executes Python. It returns only when one of these fails.
+//! It receives the protocol as its standard input and output (the zygote: one socket as its input), and printed text
+//! goes to its standard error. It moves the protocol to separate descriptors, so that nothing a program prints can
+//! touch it, limits itself, raises the first wall and executes Python. It returns only if one of these steps fails.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,36 +18,36 @@ use serde::{Deserialize, Serialize};
 
 use super::host_program::{self, HOST, START};
 
-/// The argument under which our executable is the launcher.
+/// The argument that makes our executable act as the launcher.
 pub const LAUNCH_ARGUMENT: &str = "sandbox-launch";
 
-/// How the launcher says that it could not confine: its standard error holds the reason.
+/// Exit code of a launcher that could not confine itself; its standard error holds the reason.
 pub(super) const CANNOT_CONFINE: i32 = 78;
 
-/// Ceilings; the run's own limits are lower and are set by the host script.
+/// Upper limits; the run's own limits are lower and are set by the host script.
 const MAX_ADDRESS_SPACE: u64 = 16 << 30;
 const MAX_CPU_SECONDS: u64 = 24 * 3600;
 const MAX_OPEN_FILES: u64 = 256;
 
-/// What to do when the system cannot confine.
+/// What to do if the system cannot confine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Confinement {
     Required,
-    /// The user opted in: as much as there is.
+    /// The user opted in: confine as far as the system can.
     WherePossible,
 }
 
-/// What the interpreter is started for.
+/// The purpose of the interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Role {
     OneProgram,
-    /// To fork a child per program: its standard input is the socket over which it is asked.
+    /// Fork a child per program: standard input is the socket for requests.
     Zygote,
-    /// To write the code of the host program to its standard output.
+    /// Write the compiled host program to standard output.
     Compiler,
 }
 
-/// What the launcher is told, as one argument.
+/// The instructions for the launcher, passed as one argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LaunchOrder {
     pub(super) executable: PathBuf,
@@ -55,7 +55,7 @@ pub(super) struct LaunchOrder {
     pub(super) execute: Vec<PathBuf>,
     pub(super) confinement: Confinement,
     pub(super) role: Role,
-    /// The file with the code of the host program.
+    /// The file with the compiled host program.
     pub(super) code: Option<PathBuf>,
     /// A folder of packages, which is in `read` too.
     pub(super) library: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub(super) struct Streams {
     pub(super) printed: Stdio,
 }
 
-/// Starts the launcher. What it becomes ends when the process is dropped, and with this one.
+/// Starts the launcher. The process ends when it is dropped, and when this process ends.
 pub(super) fn start(launcher: &Path, order: &LaunchOrder, streams: Streams) -> std::io::Result<tokio::process::Child> {
     let mut command = tokio::process::Command::new(launcher);
     command
@@ -83,11 +83,11 @@ pub(super) fn start(launcher: &Path, order: &LaunchOrder, streams: Streams) -> s
         .stderr(streams.printed)
         .process_group(0)
         .kill_on_drop(true);
-    // It ends with the thread that starts it.
+    // It ends when the thread that starts it ends.
     onetool_process::on_lasting_thread(move || command.spawn())
 }
 
-/// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. On success it never returns: the
+/// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. Never returns on success: the
 /// process has become Python.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let order = arguments.next().and_then(|text| serde_json::from_str::<LaunchOrder>(text.to_str()?).ok());
@@ -109,10 +109,10 @@ fn become_python(order: &LaunchOrder) -> String {
         Ok(program) => program,
         Err(error) => return format!("cannot hand over the host program: {error}"),
     };
-    // However the server ends, what it runs ends too. The thread that starts it lives as long as the server.
+    // However the server ends, this process ends too. The thread that starts it lives as long as the server.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // Behind the wall there is no changing of folders.
+    // Behind the wall the folder cannot be changed.
     if let Err(error) = std::env::set_current_dir("/") {
         return format!("cannot leave the current folder: {error}");
     }
@@ -124,7 +124,7 @@ fn become_python(order: &LaunchOrder) -> String {
     }
     let mut command = Command::new(&order.executable);
     command
-        // Warnings would stand before the value, as if the program had printed them.
+        // Warnings would appear before the value, as if the program had printed them.
         .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore"])
         .args(["-c", START])
         .args(program)
@@ -139,8 +139,8 @@ fn become_python(order: &LaunchOrder) -> String {
     format!("cannot execute {}: {error}", order.executable.display())
 }
 
-/// The protocol moves to descriptors of its own, which stay open across the execution and whose numbers this returns;
-/// then input is empty, and output goes where errors go.
+/// Moves the protocol to separate descriptors that stay open across the execution, and returns their numbers; then
+/// redirects input from `/dev/null` and output to standard error.
 fn move_descriptors(role: Role) -> std::io::Result<Vec<RawFd>> {
     if role == Role::Compiler {
         return Ok(Vec::new());
@@ -155,20 +155,20 @@ fn move_descriptors(role: Role) -> std::io::Result<Vec<RawFd>> {
     Ok(moved)
 }
 
-/// The host program as arguments: its code, which is a descriptor or nothing, and its source.
+/// Returns the host program as arguments: its compiled code, a descriptor or empty, and its source.
 fn program(order: &LaunchOrder) -> std::io::Result<[String; 2]> {
     let code = order.code.as_deref().and_then(|file| host_program::open(file, &order.executable));
     let code = code.map(handed_over).transpose()?;
     Ok([code.unwrap_or_default(), source()?])
 }
 
-/// The number of a descriptor that stays open across the execution.
+/// Returns the number of a descriptor that stays open across the execution.
 fn handed_over(file: File) -> std::io::Result<String> {
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
     Ok(file.into_raw_fd().to_string())
 }
 
-/// As a descriptor: Python copies its arguments several times, as wide characters.
+/// Passed as a descriptor, because Python copies its arguments several times, as wide characters.
 #[cfg(target_os = "linux")]
 fn source() -> std::io::Result<String> {
     let mut file = File::from(rustix::fs::memfd_create("host", rustix::fs::MemfdFlags::CLOEXEC)?);
@@ -194,7 +194,7 @@ fn limit() {
     for (resource, ceiling) in limits {
         let current = rustix::process::getrlimit(resource);
         let maximum = current.maximum.map_or(ceiling, |maximum| maximum.min(ceiling));
-        // Lowering one's own limits is never refused where the system has them.
+        // Lowering one's own limits never fails where the system supports them.
         let _ = setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) });
     }
 }

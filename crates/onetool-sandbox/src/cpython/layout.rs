@@ -1,8 +1,9 @@
-//! What can be told of an interpreter from where its files are, without starting it.
+//! Describes an interpreter from the location of its files, without starting it.
 //!
-//! Most interpreters are where `make install` puts them: `bin/python3.N` beside `lib/python3.N`, with every shared object
-//! that they load in the system's own folder or in `lib`. Of those nothing needs to be asked, which saves the first program
-//! tens of milliseconds. Whatever looks different in any way is left to [`super::interpreter`], which starts it and asks.
+//! Most interpreters are where `make install` puts them: `bin/python3.N` beside `lib/python3.N`, with every shared
+//! object that they load in the system's own folder or in `lib`. Those need not be started to be described, which saves
+//! the first program tens of milliseconds. Any other layout is left to [`super::interpreter`], which starts the
+//! interpreter and asks it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use super::interpreter::{Description, SHARED_MODULES};
 
-/// Of a table in an object file, so many bytes are read at most.
+/// Maximum number of bytes read from a table in an object file.
 const MAX_TABLE: u64 = 1 << 20;
-/// Where the system keeps its libraries.
+/// The system's library folders.
 const SYSTEM: &[&str] = &["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
-/// The description of a CPython whose files are where they usually are.
+/// Describes a CPython whose files are in the usual places.
 pub(super) fn describe(candidate: &Path) -> Option<Description> {
     let executable = candidate.canonicalize().ok()?;
     let minor = executable.file_name()?.to_str()?.strip_prefix("python3.")?.parse().ok()?;
@@ -28,7 +29,7 @@ pub(super) fn describe(candidate: &Path) -> Option<Description> {
     }
     let object = Object::read(&executable)?;
     let loader = object.loader.as_ref()?.canonicalize().ok()?;
-    // Other C libraries look for objects elsewhere.
+    // Other C libraries search for objects elsewhere.
     if !loader.file_name()?.to_str()?.starts_with("ld-linux") {
         return None;
     }
@@ -54,13 +55,13 @@ pub(super) fn describe(candidate: &Path) -> Option<Description> {
     })
 }
 
-/// What an object file says of the objects that it needs.
+/// The dependencies declared in an object file.
 struct Object {
-    /// The folder that it is in.
+    /// The folder that contains it.
     origin: PathBuf,
     loader: Option<PathBuf>,
     needed: Vec<String>,
-    /// Where it wants them to be looked for first.
+    /// The folders it wants searched first.
     folders: Vec<String>,
 }
 
@@ -104,7 +105,8 @@ impl Object {
         Some(Self { origin: path.parent()?.to_owned(), loader, needed: all(&[1])?, folders: all(&[15, 29])? })
     }
 
-    /// Where the objects may be that it needs; `None` unless all of them are in these folders, and are looked for nowhere else.
+    /// Returns the possible paths of the objects it needs, or `None` unless all are in these folders and sought nowhere
+    /// else.
     fn loads(&self, known: &[PathBuf]) -> Option<Vec<PathBuf>> {
         let wanted = self.folders.iter().flat_map(|folders| folders.split(':'));
         for folder in wanted {
@@ -116,7 +118,7 @@ impl Object {
         }
         let mut found = Vec::new();
         for name in &self.needed {
-            // Which of several the loader takes is not known here.
+            // All matches count, because it is not known which one the loader takes.
             let before = found.len();
             found.extend(known.iter().map(|folder| folder.join(name)).filter(|path| path.is_file()));
             if found.len() == before {
@@ -141,7 +143,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Text that ends with a zero.
+/// Reads a zero-terminated text.
 fn text(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -159,7 +161,7 @@ mod tests {
         candidates.find(|path| path.is_file()).unwrap()
     }
 
-    /// What is read from the files is what the interpreter says of itself.
+    /// The description read from the files equals the interpreter's own.
     #[tokio::test]
     async fn an_interpreter_in_its_usual_place_needs_no_questions() {
         let asked = ask(&on_path()).await.unwrap();
@@ -191,7 +193,7 @@ mod tests {
         header[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1]);
         std::fs::write(&executable, header).unwrap();
         assert!(describe(&executable).is_none());
-        // A program that is not an interpreter, under its name.
+        // A program that is not an interpreter but has the name of one.
         std::fs::copy("/bin/cat", &executable).unwrap();
         std::fs::remove_file(root.join("lib/python3.12/os.py")).unwrap();
         assert!(describe(&executable).is_none());

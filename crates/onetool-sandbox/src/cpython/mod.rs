@@ -1,10 +1,11 @@
 //! The second engine: full CPython, confined by the kernel.
 //!
-//! Each program gets a process of its own, which is never used again: no state can leak from one run to the next. Only
-//! the programs of one session share one (`sessions`). The process is our own executable, started again as a launcher that gives up everything and becomes Python (`launch`,
-//! `wall`), runs `engine_host.py`, and talks to the [`Host`](crate::Host) through `conversation`.
+//! Each program gets its own process, which is never reused: no state can leak from one run to the next. Only the
+//! programs of one session share one (`sessions`). The process is our own executable, started again as a launcher that
+//! confines itself and becomes Python (`launch`, `wall`), runs `engine_host.py`, and talks to the [`Host`](crate::Host)
+//! through `conversation`.
 //!
-//! **Invariant:** no code of a user runs in a process that could open a file outside Python's own library, reach the
+//! **Invariant:** no user code runs in a process that could open a file outside Python's own library, reach the
 //! network, start a process or signal another one, unless the settings say `allow_unconfined`. A program that finds the
 //! descriptors of the protocol can only make the calls that it could make anyway, and they are counted the same.
 

@@ -1,12 +1,12 @@
-# Values of packages, as plain ones: frames as records, arrays as nested lists, figures and pictures as PNG.
+# Converts values of packages to plain ones: frames to records, arrays to nested lists, figures and images to PNG.
 #
-# Nothing here imports a package: a value of one is there only after the program has imported it.
+# Nothing here imports a package: its values can exist only after the program has imported it.
 
 import sys as _sys
 
 
 def _frame_records(frame):
-    """The rows of a pandas frame. An index that says something is part of them."""
+    """Returns the rows of a pandas frame. An index other than the default one is included."""
     index = frame.index
     is_default = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1 and index.name is None
     if not is_default:
@@ -82,7 +82,7 @@ def _png(save):
 
 
 def _figure_of(value):
-    """The figure that a value of matplotlib is or belongs to, or None."""
+    """Returns the figure that a matplotlib value is or belongs to, or None."""
     if hasattr(value, "savefig"):
         return value
     figure = getattr(value, "figure", None)
@@ -105,7 +105,7 @@ _OF_PACKAGES = {"pandas": _pandas, "numpy": _numpy, "polars": _polars, "matplotl
 
 
 def of_package(value, kind):
-    """The plain value of an object of a package, in a list, or an empty list."""
+    """Returns the plain value of a package's object in a list, or an empty list."""
     for base in kind.__mro__[:-1]:
         convert = _OF_PACKAGES.get(base.__module__.partition(".")[0])
         if convert is not None:
@@ -113,11 +113,12 @@ def of_package(value, kind):
     return []
 
 
-_MAX_DRAWN_DEPTH = 4  # of lists and dicts in which pictures are looked for
+_MAX_DRAWN_DEPTH = 4  # levels of lists and dicts that are searched for images
 
 
 def _drawn(value, depth=0):
-    """Figures and pictures as bytes. To draw one may take files, which is too late while a value is being written."""
+    """Converts figures and images to bytes. Drawing may need files, which is too late while a value is being
+    written."""
     kind = type(value)
     if kind.__module__.partition(".")[0] in ("matplotlib", "PIL"):
         return of_package(value, kind)[0]
@@ -129,7 +130,7 @@ def _drawn(value, depth=0):
 
 
 def shown_figures(value, source):
-    """A value with its pictures drawn. In place of one that says nothing: what `plt.show()` or a plotting function drew."""
+    """Returns a value with its images drawn. If it is empty, returns what `plt.show()` or a plotting function drew."""
     if "matplotlib.pyplot" in _sys.modules:
         value = _shown_by_pyplot(value, source)
     return _drawn(value) if "matplotlib" in _sys.modules or "PIL" in _sys.modules else value

@@ -1,8 +1,8 @@
-//! Packages that programs can import: resolved and installed once by `uv`, into a folder of their own.
+//! Packages that programs can import, resolved and installed once by `uv` into their own folder.
 //!
-//! An environment is a folder named after what it holds: `packages.lock`, the exact versions, and `site-packages`, which
-//! is all of it that programs can read. It is made next to its place and renamed, so that one that is there is whole.
-//! Once made it needs neither `uv` nor a network; without `site-packages` it is made again from its lock.
+//! An environment is a folder named after its contents: `packages.lock`, the exact versions, and `site-packages`, the
+//! only part that programs can read. It is created under a temporary name and renamed, so an existing one is complete.
+//! It then needs neither `uv` nor a network; without `site-packages` it is created again from its lock file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,29 +20,29 @@ use super::settings::PackageSettings;
 
 /// How long `uv` may take for one step.
 const UV_TIMEOUT: Duration = Duration::from_mins(20);
-/// The longest line of `uv` that is passed on, how much of one is read, and how many are kept for an error.
+/// Maximum length of a line of `uv` output that is passed on, of one that is read, and number kept for an error.
 const MAX_LINE: usize = 400;
 const MAX_READ: u64 = 64 << 10;
 const KEPT_LINES: usize = 12;
-/// Files of an environment that are looked at for shared objects.
+/// Maximum number of files of an environment that are searched for shared objects.
 const MAX_FILES: usize = 200_000;
-/// Address space that loading packages takes besides the files themselves.
+/// Address space that loading packages takes in addition to the files themselves.
 const LOADING: usize = 128 << 20;
 
 const LOCK: &str = "packages.lock";
 const LIBRARY: &str = "site-packages";
 const DESCRIPTION: &str = "environment.json";
 
-/// Packages that are installed.
+/// Installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Installed {
     /// The folder that Python imports from.
     pub(super) library: PathBuf,
-    /// Address space that a program needs more than one without packages, if it imports them all.
+    /// Additional address space that a program needs if it imports all packages.
     pub(super) headroom: usize,
 }
 
-/// What is written into an environment when it is complete.
+/// Written into an environment when it is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
     requirements: Vec<String>,
@@ -50,10 +50,10 @@ struct Description {
     headroom: usize,
 }
 
-/// Where reports on the way go.
+/// Receives progress reports.
 pub(super) type Report<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// The packages that the settings ask for, installed now if they are not yet. The error is for people to read.
+/// Returns the configured packages, installing them if necessary. The error is human-readable.
 pub(super) async fn install(
     settings: &PackageSettings,
     interpreter: &Interpreter,
@@ -69,7 +69,7 @@ pub(super) async fn install(
     }
     let failed = |what: &str, error: std::io::Error| format!("{what} {}: {error}", settings.folder.display());
     std::fs::create_dir_all(&settings.folder).map_err(|error| failed("cannot make the folder", error))?;
-    // Another process may be about to make the same one: it, or this one, finds it made.
+    // Another process may be creating the same one: the second one to get the lock finds it complete.
     let lock = std::fs::File::create(settings.folder.join("lock")).map_err(|error| failed("cannot lock", error))?;
     let locking = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await;
     let _held = locking.map_err(|error| error.to_string())?.map_err(|error| failed("cannot lock", error))?;
@@ -125,7 +125,7 @@ async fn make(
     existing(place).ok_or_else(|| format!("{} is not complete", place.display()))
 }
 
-/// What could not be finished is taken away.
+/// Removes an unfinished environment when dropped.
 struct Cleanup(PathBuf);
 
 impl Drop for Cleanup {
@@ -134,7 +134,7 @@ impl Drop for Cleanup {
     }
 }
 
-/// Why packages cannot be had, with what to do.
+/// Says why packages cannot be installed, and what to do.
 fn about(requirements: &[String], error: &UvFailure) -> String {
     let packages = shown(requirements);
     match error {
@@ -154,7 +154,7 @@ fn shown(requirements: &[String]) -> String {
     if more > 0 { format!("{listed} and {more} more") } else { listed }
 }
 
-/// All requirements, sorted. Options would make `uv` read other files or ask other places, so there are none.
+/// Returns all requirements, sorted. Options are rejected, since they would make `uv` read other files or indexes.
 fn requirements(settings: &PackageSettings) -> Result<Vec<String>, String> {
     let mut all = settings.requirements.clone();
     all.sort();
@@ -167,9 +167,9 @@ fn requirements(settings: &PackageSettings) -> Result<Vec<String>, String> {
     }
 }
 
-/// Names an environment after what it holds.
+/// Names an environment after its contents.
 fn key(requirements: &[String], interpreter: &Interpreter) -> String {
-    // Stable from process to process: the hasher has fixed keys.
+    // Stable across processes: the hasher has fixed keys.
     let mut hasher = DefaultHasher::new();
     (requirements, &interpreter.executable, interpreter.version).hash(&mut hasher);
     let (major, minor) = interpreter.version;
@@ -183,7 +183,7 @@ fn existing(place: &Path) -> Option<Installed> {
     library.is_dir().then_some(Installed { library, headroom: description.headroom })
 }
 
-/// Bytes of the shared objects in a folder.
+/// Total size of the shared objects in a folder, in bytes.
 fn shared_objects(folder: &Path) -> usize {
     let (mut bytes, mut seen, mut waiting) = (0_usize, 0, vec![folder.to_owned()]);
     while let Some(folder) = waiting.pop() {
@@ -203,7 +203,7 @@ fn shared_objects(folder: &Path) -> usize {
     bytes
 }
 
-/// Why `uv` did not do it.
+/// Why `uv` failed.
 enum UvFailure {
     Missing,
     Failed(String),
@@ -215,7 +215,7 @@ struct Uv<'a> {
 }
 
 impl Uv<'_> {
-    /// Runs `uv` in a folder of ours, away from any project and any configuration of its own.
+    /// Runs `uv` in a folder of ours, outside any project and without its configuration.
     async fn run(&self, arguments: &[&OsStr], folder: &Path) -> Result<(), UvFailure> {
         let uv = self.search_path.find(OsStr::new("uv")).map_err(|error| match error {
             ProgramError::Missing { .. } => UvFailure::Missing,
@@ -235,7 +235,7 @@ impl Uv<'_> {
         command.command_mut().stdout(Stdio::null()).stderr(Stdio::piped());
         let started = |error: std::io::Error| UvFailure::Failed(format!("uv could not be started: {error}"));
         let mut child = command.spawn().map_err(started)?;
-        // Dropped with this future: nothing of uv is left when nobody waits any more.
+        // Dropped with this future: no process of uv is left when it is no longer awaited.
         let _group = Group::of(child.id());
         let _input = child.stdin().take();
         let stderr = child.stderr().take();

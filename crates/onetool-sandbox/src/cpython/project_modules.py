@@ -1,17 +1,18 @@
-# Modules of the project: `import helpers` finds `helpers.py` in the working folder, read through the `file` pack like any
-# other file. Python's own modules and packages go first, and nothing is looked for that only a package asks about.
+# Modules of the project: `import helpers` finds `helpers.py` in the working folder, read through the `file` pack like
+# any other file. Python's own modules and packages take precedence, and only names that the program or project imports
+# are sought.
 
 import _ast
 
 
 class _ProjectModules:
-    """The last finder, and the loader of what it finds."""
+    """The last finder, and the loader of the modules it finds."""
 
     def __init__(self, files):
         self.files, self.named = files, set()
 
     def note(self, tree):
-        """Modules that code of the program, or of the project, imports by name."""
+        """Records the modules that code of the program, or of the project, imports by name."""
         for node in walk(tree):
             if isinstance(node, _ast.Import):
                 self.named |= {name.name.partition(".")[0] for name in node.names}

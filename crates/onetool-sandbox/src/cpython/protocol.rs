@@ -1,4 +1,4 @@
-//! The messages between the engine and its child: one JSON object a line, values in wire form.
+//! The messages between the engine and its child: one JSON object per line, values in wire form.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,13 +12,13 @@ use super::encode::{LimitedBuffer, Wire};
 use crate::budget::Budget;
 use crate::{CallTarget, FileAccess, Frame, Host, Lookup};
 
-/// Ends a line that the child took back.
+/// Ends a line that the child has retracted.
 const CANCELLED: u8 = 0x18;
 const READ_AHEAD: usize = 64 << 10;
-/// A line of at most this many bytes is copied out of the buffer; a longer one takes the buffer along.
+/// A line of at most this many bytes is copied out of the buffer; a longer one takes over the buffer.
 const COPIED_LINE: usize = 4 << 10;
 
-/// What a child is told before any program: the second wall, which it raises at once, see [`super::wall`].
+/// The first message to a child, before any program: the second wall, which it raises at once, see [`super::wall`].
 #[derive(Debug, Serialize)]
 pub(super) struct Setup<'a> {
     pub(super) wall: Option<&'a str>,
@@ -41,14 +41,14 @@ pub(super) struct Order<'a> {
     pub(super) max_recursion: usize,
     pub(super) max_value_bytes: usize,
     pub(super) max_value_items: usize,
-    /// Whether the child is to wait for another program, which will see the names of this one.
+    /// Whether the child waits for another program, which will see the names of this one.
     pub(super) keeps_names: bool,
-    /// Where random numbers begin, where they and the time are the host's.
+    /// Seed for random numbers, if the host controls them and the time.
     pub(super) seed: Option<u64>,
 }
 
-/// What a child says.
-/// `weight`: what the arguments of a call take in the server, in bytes.
+/// A message from a child.
+/// `weight`: memory that the arguments of a call take in the server, in bytes.
 #[derive(Debug)]
 pub(super) enum Message {
     Ready,
@@ -69,7 +69,7 @@ pub(super) struct Failed {
     pub(super) read_back: Vec<(String, Value)>,
 }
 
-/// Reads one message, however it came about.
+/// Decodes one message, which may be forged.
 pub(super) fn message(line: &[u8], budget: Budget, stop: &AtomicBool) -> Result<Message, DecodeError> {
     let mut decoder = Decoder::new(line, budget, stop)?;
     let mut message = None;
@@ -171,17 +171,17 @@ const UNKNOWN_FIELD: DecodeError = DecodeError::Malformed("an unknown field", 0)
 /// Why no message could be read.
 #[derive(Debug)]
 pub(super) enum ReadFailure {
-    /// The child has closed its end, or it cannot be read any more.
+    /// The child has closed its end, or reading failed.
     Ended,
     /// A line longer than allowed.
     TooLong,
 }
 
-/// Splits what a child sends into lines. Reading may be abandoned at any await and taken up again.
+/// Splits a child's output into lines. Reading is cancel-safe.
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the next line begins. What lies before it was returned, and goes when more is read.
+    /// Where the next line begins. Earlier bytes were returned already and are dropped at the next read.
     start: usize,
     searched: usize,
     longest: usize,
@@ -192,12 +192,12 @@ impl Lines {
         self.longest = longest;
     }
 
-    /// Whether everything that was read is a line that was returned.
+    /// Whether everything that was read has been returned.
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.buffer.len()
     }
 
-    /// The next line that was not taken back.
+    /// Returns the next line that was not retracted.
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, ReadFailure> {
         loop {
             while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -208,7 +208,7 @@ impl Lines {
                 }
                 self.start = newline + 1;
                 self.searched = self.start;
-                // A child that takes back for ever must not keep others waiting, nor outlive its deadline.
+                // A child that keeps retracting lines must not block other tasks or outlive its deadline.
                 tokio::task::consume_budget().await;
             }
             self.buffer.drain(..self.start);
@@ -227,9 +227,9 @@ impl Lines {
         }
     }
 
-    /// The line that ends at a newline, without it.
+    /// Returns the line that ends at `newline`, without the newline.
     fn take(&mut self, newline: usize) -> Vec<u8> {
-        // A line of many reads begins where the buffer does.
+        // A line that took several reads begins at the start of the buffer.
         if self.start > 0 || newline <= COPIED_LINE {
             let line = self.buffer[self.start..newline].to_vec();
             self.start = newline + 1;
@@ -244,7 +244,7 @@ impl Lines {
     }
 }
 
-/// The answer to [`Message::Lookup`]: names that the host does not know are left out.
+/// The answer to [`Message::Lookup`]: names unknown to the host are omitted.
 pub(super) fn names_answer(id: u64, names: &[String], host: &dyn Host, stop: &AtomicBool) -> Json {
     let mut found = Map::new();
     for name in names {
@@ -348,7 +348,7 @@ mod tests {
         assert!(lines.is_empty());
     }
 
-    /// A child that takes back for ever leaves the thread to others, and its deadline holds.
+    /// A child that keeps retracting lines yields the thread to others, and its deadline holds.
     #[tokio::test]
     async fn lines_that_are_taken_back_for_ever_can_be_abandoned() {
         let mut source = tokio::io::repeat(b'\n');

@@ -1,7 +1,7 @@
-# What happens to the syntax tree before it is compiled.
+# Transforms the syntax tree before it is compiled.
 #
-# A call of a tool gives its value at once; where the code awaits it, or hands it to asyncio, it must be a coroutine
-# instead, so that several run at once. Python decides that at the call, not at the await: so those calls are spelled
+# A tool call returns its value at once; where the code awaits it, or passes it to asyncio, it must be a coroutine
+# instead, so that several run concurrently. Python decides that at the call, not at the await. So those calls become
 # `__onetool_async__(function, ...)` here, which changes nothing for any other function.
 
 import _ast  # `ast` itself would import half of the library
@@ -33,7 +33,7 @@ def children(node):
 
 
 def walk(node):
-    """A node and all below it."""
+    """Yields a node and all its descendants."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -42,7 +42,7 @@ def walk(node):
 
 
 def _placed(node, at):
-    """A new node, where another one is or was."""
+    """Gives a new node the position of an existing one."""
     node.lineno, node.col_offset = at.lineno, at.col_offset
     node.end_lineno, node.end_col_offset = at.end_lineno, at.end_col_offset
     return node
@@ -54,7 +54,7 @@ def _call(name, arguments, at):
 
 
 class _Transformer:
-    """Visits a tree; a method `visit_` of a kind of node gives the node that takes its place."""
+    """Visits a tree; a method `visit_` plus the kind of node returns the node's replacement."""
 
     def visit(self, node):
         return getattr(self, "visit_" + type(node).__name__, self.generic_visit)(node)
@@ -70,7 +70,7 @@ class _Transformer:
 
 
 def _own_nodes(scope):
-    """The nodes of a scope, without those of the functions in it."""
+    """Yields the nodes of a scope, without those of the functions in it."""
     waiting = list(children(scope))
     while waiting:
         node = waiting.pop()
@@ -90,7 +90,7 @@ class _Rewriter(_Transformer):
         self.awaited = [self.awaited_in(tree)]
 
     def spawning(self, call):
-        """The name of the asyncio function that this calls to start its arguments, or None."""
+        """Returns the name of the asyncio function that this call uses to start its arguments, or None."""
         function = call.func
         if isinstance(function, _ast.Name) and function.id in self.functions:
             return function.id
@@ -101,7 +101,7 @@ class _Rewriter(_Transformer):
         return function.attr if function.attr in known else None
 
     def awaited_in(self, scope):
-        """Names in this scope whose values, or whose items, are awaited somewhere in it."""
+        """Returns the names in this scope whose values or items are awaited somewhere in it."""
         names, loops = set(), []
 
         def note(node):
@@ -137,7 +137,7 @@ class _Rewriter(_Transformer):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = in_scope
 
     def later(self, node):
-        """An expression whose value, or whose items, shall be awaitable. Its children are visited already."""
+        """Makes the value or the items of an expression awaitable. Its children are visited already."""
         if isinstance(node, _ast.Call):
             known = isinstance(node.func, _ast.Name) and node.func.id == ASYNC
             if not known:
@@ -218,7 +218,7 @@ class _Returns(_Transformer):
 
 
 def names_read(tree):
-    """Names that the program reads before its own top level has bound them."""
+    """Returns the names that the program reads before its own top level has bound them."""
     bound, read = set(), set()
     for statement in tree.body:
         for node in walk(statement):
@@ -237,7 +237,7 @@ def names_read(tree):
 
 
 def rewrite(tree, source):
-    """The tree as it will run; its last expression is kept in VALUE."""
+    """Returns the tree to run, which keeps its last expression in VALUE."""
     if "await" in source or "asyncio" in source:
         tree = _Rewriter(tree).visit(tree)
     if "return" in source:

@@ -1,8 +1,8 @@
-//! Sessions: programs that share their names, because one child runs them one after another.
+//! Sessions: programs that share their names because one child runs them one after another.
 //!
-//! A session belongs to an owner and is found by its name. Its child is an interpreter like any other, with the walls and
-//! limits of one, and is never shared with another owner. One program runs in it at a time; others wait for their turn. A
-//! child that ends takes its session along, and whoever uses the name next is told why.
+//! A session belongs to an owner and is identified by its name. Its child is an interpreter like any other, with the
+//! same walls and limits, and is never shared with another owner. One program runs in it at a time; others wait for
+//! their turn. When the child ends, the session ends with it, and the next use of the name is told why.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -15,27 +15,27 @@ use tokio_util::sync::CancellationToken;
 use super::{CPython, KeptChild};
 use crate::{Execution, Failure, Host, Limits, Program};
 
-/// Owners may have this many times as many sessions together as one may have.
+/// All owners together may have this many times the sessions that one owner may have.
 const OWNERS: usize = 8;
-/// Ended sessions whose end is remembered.
+/// Maximum number of ended sessions whose end is remembered.
 const MAX_ENDED: usize = 256;
-/// Names of a session that are remembered.
+/// Maximum number of remembered names of a session.
 const MAX_NAMES: usize = 500;
 
-/// Which session.
+/// Identifies a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey {
-    /// Whose it is. Nobody else can reach it.
+    /// Nobody else can reach the session.
     pub owner: Arc<str>,
     pub name: String,
 }
 
-/// How many sessions there may be, and for how long.
+/// Limits on the number of sessions and their idle time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Of one owner.
+    /// Maximum number of sessions per owner.
     pub max: usize,
-    /// One that is not used for so long ends.
+    /// A session that is unused for this long ends.
     pub idle: Duration,
 }
 
@@ -45,12 +45,12 @@ impl Default for SessionLimits {
     }
 }
 
-/// Why a session ended without being asked to.
+/// Why a session ended without a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// Nobody used it for so long.
+    /// It was unused for this long.
     Idle(Duration),
-    /// A program of it was stopped, or its process died.
+    /// One of its programs was stopped, or its process died.
     Failed(String),
 }
 
@@ -63,38 +63,38 @@ impl std::fmt::Display for SessionEnd {
     }
 }
 
-/// How a program found its session.
+/// The state of the session when a program entered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// With the names of the programs before it.
+    /// With the names of earlier programs.
     Continued,
     New,
-    /// New, because the one before ended.
+    /// New, because the previous one ended.
     Again(SessionEnd),
 }
 
-/// What came of a program in a session.
+/// The outcome of a program in a session.
 #[derive(Debug)]
 pub struct SessionRun {
     pub execution: Execution,
     pub begun: Begun,
-    /// Why the session ended with this program, where it did.
+    /// Why the session ended with this program, if it did.
     pub ended: Option<SessionEnd>,
 }
 
-/// A session, for its owner to see.
+/// A session as shown to its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
     pub name: String,
     pub age: Duration,
-    /// How long it has not been used; `None` while a program runs in it.
+    /// Time since the last use; `None` while a program runs in it.
     pub idle: Option<Duration>,
     pub runs: u64,
     /// Names that its programs bound.
     pub names: Vec<String>,
 }
 
-/// What is run in a session.
+/// A program to run in a session, with its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionProgram<'a> {
     pub(crate) program: &'a Program,
@@ -111,22 +111,22 @@ pub struct Sessions {
 #[derive(Default)]
 struct State {
     open: HashMap<SessionKey, Arc<Slot>>,
-    /// The newest last.
+    /// Newest last.
     ended: VecDeque<(SessionKey, SessionEnd)>,
 }
 
 struct Slot {
-    /// Held by the program that runs.
+    /// Locked by the running program.
     place: tokio::sync::Mutex<Place>,
     facts: Mutex<Facts>,
 }
 
 /// Where the programs of a session run.
 struct Place {
-    /// The engine that the session began with: a reload does not take its interpreter away.
+    /// The engine that the session began with: a reload does not replace its interpreter.
     engine: Arc<CPython>,
     child: Option<KeptChild>,
-    /// The session has ended; its name may stand for another one.
+    /// The session has ended; its name may belong to a new one.
     is_closed: bool,
 }
 
@@ -134,16 +134,16 @@ struct Facts {
     created: Instant,
     last_used: Instant,
     runs: u64,
-    /// Programs that run or wait.
+    /// Programs that run or wait in the session.
     users: usize,
     ends_after_run: bool,
     names: BTreeSet<String>,
-    /// Ends the session when it was idle for long.
+    /// Ends the session after it has been idle for too long.
     timer: Option<AbortHandle>,
 }
 
 impl Sessions {
-    /// Runs a program in a session, which is made if there is none of that name.
+    /// Runs a program in a session, creating the session if it does not exist.
     pub(crate) async fn run(
         self: &Arc<Self>,
         engine: Arc<CPython>,
@@ -194,7 +194,7 @@ impl Sessions {
         }
     }
 
-    /// The session's place, which is made if there is none and there may be one more.
+    /// Returns the session's slot, creating it if it does not exist and the limits allow another.
     fn enter(
         &self,
         engine: &Arc<CPython>,
@@ -246,7 +246,7 @@ impl Sessions {
         Ok((slot, before.map_or(Begun::New, |(_, end)| Begun::Again(end))))
     }
 
-    /// Takes a session off the list, if it is still that one.
+    /// Removes a session from the open ones, unless its name already belongs to another session.
     fn close(&self, key: &SessionKey, slot: &Arc<Slot>, end: Option<SessionEnd>) {
         let mut state = self.state.lock();
         if state.open.get(key).is_some_and(|open| Arc::ptr_eq(open, slot)) {
@@ -260,7 +260,7 @@ impl Sessions {
         }
     }
 
-    /// A program is done with its session: from now on it is idle, or it was the last one.
+    /// Called when a program leaves its session: starts the idle timer unless other programs use the session.
     fn leave(self: &Arc<Self>, key: &SessionKey, slot: &Arc<Slot>, limits: SessionLimits) {
         let mut facts = slot.facts.lock();
         facts.users -= 1;
@@ -287,7 +287,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a session, after the program that runs in it. `false`: there is none of that name.
+    /// Ends a session, after the program that runs in it. Returns `false` if there is no such session.
     pub fn end(&self, key: &SessionKey) -> bool {
         let Some(slot) = self.state.lock().open.get(key).cloned() else { return false };
         slot.facts.lock().ends_after_run = true;
@@ -300,7 +300,7 @@ impl Sessions {
         true
     }
 
-    /// Ends all sessions of an owner that has gone.
+    /// Ends all sessions of an owner that has disconnected.
     pub fn end_all_of(&self, owner: &str) {
         let own: Vec<SessionKey> = self.state.lock().open.keys().filter(|key| *key.owner == *owner).cloned().collect();
         for key in own {
@@ -316,12 +316,12 @@ impl Sessions {
         }
     }
 
-    /// How many sessions all owners have.
+    /// Returns the number of sessions of all owners.
     pub fn count(&self) -> usize {
         self.state.lock().open.len()
     }
 
-    /// The sessions of an owner, by name.
+    /// Returns the sessions of an owner, sorted by name.
     pub fn of(&self, owner: &str) -> Vec<SessionInfo> {
         let state = self.state.lock();
         let own = state.open.iter().filter(|(key, _)| *key.owner == *owner);
@@ -341,7 +341,7 @@ impl Sessions {
         found
     }
 
-    /// The session that an owner used last.
+    /// Returns the session that an owner used last.
     pub fn last_of(&self, owner: &str) -> Option<SessionKey> {
         let state = self.state.lock();
         let own = state.open.iter().filter(|(key, _)| *key.owner == *owner);
@@ -369,7 +369,7 @@ impl Drop for User<'_> {
     }
 }
 
-/// Why the child of a program is gone.
+/// Says why a program's child is gone.
 fn reason(execution: &Execution) -> String {
     match &execution.result {
         Err(Failure::Timeout(limit)) => format!("its last run was stopped after {} s", limit.as_secs_f64()),

@@ -1,4 +1,4 @@
-//! How the engine is set up.
+//! Settings of the engine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use onetool_process::SearchPath;
 /// Settings of the full Python engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CPythonSettings {
-    /// The interpreter; `None`: the first `python3` on the path that is new enough.
+    /// The interpreter. If `None`, the first `python3` on the path that is new enough.
     pub python: Option<PathBuf>,
-    /// Where `uv`, and an interpreter if none is named, are looked for.
+    /// Where to look for `uv`, and for an interpreter if none is named.
     pub search_path: SearchPath,
-    /// The executable that answers to [`LAUNCH_ARGUMENT`](super::LAUNCH_ARGUMENT); `None`: this one.
+    /// The executable that handles [`LAUNCH_ARGUMENT`](super::LAUNCH_ARGUMENT). If `None`, this one.
     pub launcher: Option<PathBuf>,
-    /// Run programs with less confinement, or none, where the system cannot give it. Off: such a system runs nothing.
+    /// Run programs with less or no confinement where the system cannot provide it. If off, such a system runs nothing.
     pub allow_unconfined: bool,
-    /// Programs that run at once.
+    /// Maximum number of concurrent programs.
     pub max_children: usize,
     /// How long a program may wait for its turn.
     pub queue_timeout: Duration,
-    /// Keep one interpreter from which the children of programs are forked. Off: each program starts its own.
+    /// Keep one interpreter from which the children of programs are forked. If off, each program starts its own.
     pub zygote: bool,
-    /// What programs can import besides Python's own library.
+    /// Packages that programs can import besides Python's own library.
     pub packages: PackageSettings,
-    /// Where compiled code of our own is kept. Absolute, and no place that a program could write to; `None`: nowhere.
+    /// Folder for our own compiled code, absolute and not writable by programs. If `None`, it is not kept.
     pub cache: Option<PathBuf>,
 }
 
 /// Packages for programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageSettings {
-    /// As `pip` takes them: `pandas`, `numpy==2.*`. Empty: there are none.
+    /// In `pip` syntax: `pandas`, `numpy==2.*`. May be empty.
     pub requirements: Vec<String>,
     /// Modules that are imported once, before any program.
     pub preload: Vec<String>,

@@ -1,8 +1,8 @@
-//! Spare children: forked while runs follow each other, so that the next one only pays for the hand-over.
+//! Spare children, forked ahead while runs follow each other, so that the next run only pays for the hand-over.
 //!
-//! A spare is confined and waits for its program. There are two, and as many as ran at once a moment ago, so that what came
-//! together and comes together again finds them; none once no run has come for a moment: an idle server keeps the zygote
-//! alone.
+//! A spare is confined and waits for its program. There are at least two, and as many as ran at once a moment ago, so
+//! that another burst of runs finds them ready. Once no run has arrived for a moment there are none: an idle server
+//! keeps only the zygote.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use tokio::sync::Notify;
 use super::child::Child;
 use super::zygote::Zygote;
 
-/// Spare children while runs follow each other.
+/// Number of spare children while runs follow each other.
 const SPARES: usize = 2;
-/// Spare children at most. More than [`SPARES`] are forked only while nothing runs.
+/// Maximum number of spare children. More than [`SPARES`] are forked only while nothing runs.
 const MAX_SPARES: usize = 16;
-/// Time between those, for a run that may come.
+/// Interval between forking those, which leaves room for a run that may arrive.
 const PACE: Duration = Duration::from_millis(1);
-/// While more children than this are alive, forking ahead would only take time from them.
+/// While more children than this are alive, forking ahead would only slow them down.
 const BUSY: usize = 8;
-/// How long it is waited then.
+/// How long to wait in that case.
 const BREATHER: Duration = Duration::from_millis(3);
-/// How long they are kept after the last run.
+/// How long spares are kept after the last run.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -35,24 +35,24 @@ pub(super) struct Spares {
 #[derive(Default)]
 struct State {
     children: Vec<Child>,
-    /// How many ran at once, and when that was.
+    /// How many ran at once, and when.
     peak: Option<(usize, Instant)>,
-    /// A task looks after them.
+    /// Whether a task maintains the spares.
     is_kept: bool,
 }
 
-/// What to do about the number of spares.
+/// The next step in maintaining the number of spares.
 enum Next {
-    /// Fork one, and wait for so long.
+    /// Fork one, then wait this long.
     Fork { then: Duration },
-    /// What runs needs the processors.
+    /// Running programs need the processors.
     Wait,
     /// There are enough.
     Rest,
 }
 
 impl Spares {
-    /// A spare child of this zygote, if there is one. The next is forked in the background.
+    /// Returns a spare child of this zygote, if there is one. The next is forked in the background.
     pub(super) fn take(self: &Arc<Self>, zygote: &Arc<Zygote>, setup: &Arc<[u8]>) -> Option<Child> {
         let mut state = self.state.lock();
         let at_work = zygote.children().saturating_sub(state.children.len()) + 1;
@@ -78,7 +78,7 @@ impl Spares {
 
     /// Forks spares until no run takes one for a while, or their zygote is gone.
     async fn keep(self: Arc<Self>, zygote: Weak<Zygote>, setup: Arc<[u8]>) {
-        // The run that comes first has no spare, and no use for what takes time from it.
+        // The first run has no spare, and forking now would slow it down.
         tokio::time::sleep(BREATHER).await;
         let mut last_run = Instant::now();
         loop {
@@ -103,7 +103,7 @@ impl Spares {
                 last_run = Instant::now();
             } else if last_run.elapsed() >= KEPT_FOR {
                 self.give_up();
-                // Nobody runs anything. The code that runs need is back in a fraction of a millisecond.
+                // Nothing runs. When a run needs the code again, it is back in a fraction of a millisecond.
                 let _ = tokio::task::spawn_blocking(crate::resident::give_back_code).await;
                 return;
             }
@@ -133,7 +133,7 @@ impl Spares {
         drop(spares);
     }
 
-    /// How many wait.
+    /// Returns the number of spares.
     pub(super) fn count(&self) -> usize {
         self.state.lock().children.len()
     }

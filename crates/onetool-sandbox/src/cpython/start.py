@@ -1,6 +1,6 @@
-# Becomes the host program. Its code comes compiled where there is such a file, whose descriptor is the first argument; its
-# source is the second: its text, or the number of a descriptor. The other arguments are its own. Without any, nothing runs,
-# and the code is what this process writes.
+# Becomes the host program. The first argument is the descriptor of a file with its compiled code, if there is one; the
+# second is its source: the text, or the number of a descriptor. The other arguments are its own. Without any, nothing
+# runs, and this process writes the compiled code.
 
 import gc
 import marshal
@@ -24,11 +24,12 @@ def compiled(source):
 
 
 def compiled_apart(source):
-    """A child compiles it: what the compiler needs never gets into the memory that all children of a zygote share."""
+    """Compiles in a child, so that the compiler's memory never gets into the pages that all children of a zygote
+    share."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.close(reading)  # so that it ends with whoever reads
+        os.close(reading)  # so that the child ends when its reader does
         with open(writing, "wb") as out:
             out.write(marshal.dumps(compiled(source)))
         os._exit(0)
@@ -39,7 +40,7 @@ def compiled_apart(source):
 
 
 def kept(descriptor):
-    """The code that an interpreter like this one has compiled before, or None."""
+    """Returns the code compiled earlier by an interpreter like this one, or None."""
     data = whole(descriptor)
     try:
         return marshal.loads(memoryview(data)[len(magic) :]) if data.startswith(magic) else None

@@ -1,4 +1,4 @@
-//! Where there is neither a way to confine Python nor to hand it private descriptors.
+//! The engine on systems that can neither confine Python nor pass it private descriptors.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{Execution, Failure, Host, Limits, Program};
 
 const REASON: &str = "full Python is not supported on this system\nhint: use the monty engine";
 
-/// A child that keeps its names: there is none.
+/// A child that keeps its names; never created here.
 pub(crate) struct KeptChild;
 
 /// The full Python engine, on a system that it does not support.
@@ -49,7 +49,7 @@ impl CPython {
         None
     }
 
-    /// Says that it cannot.
+    /// Always fails with [`Failure::Unavailable`].
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
     pub(crate) async fn execute_kept(
         &self,
@@ -62,7 +62,7 @@ impl CPython {
         Execution::failed(Failure::Unavailable(REASON.to_owned()))
     }
 
-    /// Says that it cannot.
+    /// Always fails with [`Failure::Unavailable`].
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
     pub async fn execute(&self, _: &Program, _: &Limits, _: Arc<dyn Host>, _: CancellationToken) -> Execution {
         Execution::failed(Failure::Unavailable(REASON.to_owned()))

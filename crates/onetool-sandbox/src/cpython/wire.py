@@ -1,15 +1,17 @@
-# The Python side of the wire form of values: plain JSON stands for itself, everything else is {"$ot": type, "v": content}.
+# The Python side of the wire form of values: plain JSON is written as it is, everything else as {"$ot": type, "v":
+# content}.
 #
-# Values are written straight into the stream, in pieces, so that a large one is never held twice. What no other process
-# can know crosses as its text; a cycle crosses as Python's own "[...]". `cases/wire/vectors.json` says it by examples.
+# Values are written straight into the stream, in pieces, so that a large one is never held twice. Objects with no
+# meaning in another process are sent as their text; a cycle is sent as Python's own "[...]". `cases/wire/vectors.json`
+# has examples.
 
 import codecs as _codecs
 import sys as _sys
 
 
 class _Later:
-    """A module that is imported at its first use, and takes this object's place then: what is not needed to fork does not hold
-    up the first program."""
+    """A module that is imported at its first use and then replaces this object, so that modules not needed to fork do
+    not delay the first program."""
 
     def __init__(self, module):
         self._module = module
@@ -24,18 +26,18 @@ _datetime, _math, _pathlib, _types = _Later("datetime"), _Later("math"), _Later(
 _MAX_JSON_DEPTH = 100  # the reader gives up at 128 levels
 _MAX_INT_BITS = 1 << 20  # its digits take a second to compute
 _MAX_RANGE = 1 << 20  # numbers of a range that are written out
-_MAX_ITERATED = 10_000  # items that are taken from an iterator
-_MAX_TEXT = 1 << 16  # of the text of an object that has no other form
+_MAX_ITERATED = 10_000  # items taken from an iterator
+_MAX_TEXT = 1 << 16  # length of the text of an object that has no other form
 _PIECE = 1 << 20
 _ITEMS_PIECE = 10_000
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _SCALARS = {int, str, bool, type(None), float}
-_TEXT_MODULES = frozenset(("decimal", "fractions", "uuid", "ipaddress"))  # whose values are what their text says
+_TEXT_MODULES = frozenset(("decimal", "fractions", "uuid", "ipaddress"))  # whose values are represented by their text
 
 
 
 class _JsonRules:
-    """How JSON is read: the C half of `json` alone, whose other half would import half of the library."""
+    """Rules for reading JSON with only the C half of `json`, whose other half would import half of the library."""
 
     strict, object_hook, object_pairs_hook, memo = True, None, None, {}
     parse_float, parse_int = float, int
@@ -68,7 +70,7 @@ _codecs.register_error("onetool", lambda error: ("\ufffd".encode() * (error.end 
 
 
 class Content:
-    """Content that is not text (an image, a recording, a resource). Hand it on as it is."""
+    """Content that is not text (an image, a recording, a resource). Pass it on unchanged."""
 
     __slots__ = ("_wire", "_text")
 
@@ -80,7 +82,7 @@ class Content:
 
 
 class _Foreign:
-    """An object of another process, known by its text only."""
+    """An object of another process, known only by its text."""
 
     __slots__ = ("_text",)
 
@@ -154,13 +156,13 @@ _DECODERS = {
 
 
 def _time_of(text):
-    # Before 3.11 only 3 or 6 digits of a second are read.
+    # Before 3.11 only 3 or 6 digits of a second are accepted.
     head, dot, fraction = text.partition(".")
     return _datetime.time.fromisoformat(head + dot + fraction[:6].ljust(6, "0") if dot else head)
 
 
 def decode(wire):
-    """A value from its wire form."""
+    """Returns a value from its wire form."""
     if type(wire) is list:
         return [decode(item) for item in wire]
     if type(wire) is dict:
@@ -176,7 +178,7 @@ _exception_types = {}
 
 
 def _key_error(message):
-    """KeyError shows the repr of its key. Where the host sends such a text, the key is the argument again."""
+    """KeyError shows the repr of its key. If the host sends such a text, the argument becomes the key again."""
     import ast
 
     try:
@@ -187,7 +189,7 @@ def _key_error(message):
 
 
 def make_exception(name, message):
-    """The builtin exception of that name, or one that is made for it."""
+    """Returns the builtin exception of that name, or one created for it."""
     import builtins
 
     found = _exception_types.get(name)
@@ -207,7 +209,7 @@ def make_exception(name, message):
 
 
 def text_of(value):
-    """The text of any object, however badly it behaves."""
+    """Returns the text of any object, however badly it behaves."""
     try:
         text = repr(value) if type(value).__str__ is object.__str__ else str(value)
     except Exception as error:
@@ -216,7 +218,7 @@ def text_of(value):
 
 
 def _digits(value):
-    """The digits of an integer, also of one that Python itself refuses to print."""
+    """Returns the digits of an integer, even one that Python itself refuses to print."""
     try:
         return int.__repr__(value)
     except ValueError:
@@ -231,7 +233,7 @@ def _digits(value):
 
 
 def _is_enum_member(kind):
-    """Whether values of a type are members of an enumeration. One cannot exist before the module is loaded."""
+    """Whether values of a type are members of an enumeration. There are none before the module is loaded."""
     import sys
 
     enum = sys.modules.get("enum")
@@ -239,7 +241,7 @@ def _is_enum_member(kind):
 
 
 def _is_plain_object(value, kind):
-    """Whether an object is its attributes: its class is the program's and says nothing of its text."""
+    """Whether an object is shown by its attributes: its class is the program's and does not define its text."""
     return (
         kind.__module__ == "__main__"
         and not isinstance(value, type)
@@ -250,7 +252,7 @@ def _is_plain_object(value, kind):
 
 
 def _taken(iterator):
-    """What an iterator gives, up to a limit, and a mark where there is more."""
+    """Returns the items of an iterator, up to a limit, with a note if there are more."""
     import itertools
 
     items = list(itertools.islice(iterator, _MAX_ITERATED + 1))
@@ -260,12 +262,12 @@ def _taken(iterator):
 
 
 def of_package(value, kind):
-    """The plain value of an object of a package, in a list: none is known here."""
+    """Returns the plain value of a package's object, in a list: none is known here."""
     return []
 
 
 class Writer:
-    """One message on its way out. `emit` takes bytes; more than `limit` of them raise TooLarge."""
+    """An outgoing message. `emit` takes bytes; more than `limit` of them raise TooLarge."""
 
     __slots__ = ("emit", "limit", "room", "sent", "parts", "size", "open")
 
@@ -372,7 +374,7 @@ class Writer:
             self.record(kind.__name__, [(name, getattr(value, name)) for name in names], depth)
 
     def plain(self, values):
-        """Whether the C encoder writes these just as this class would."""
+        """Whether the C encoder writes these exactly as this class would."""
         kinds = set(map(type, values))
         if not kinds <= _SCALARS:
             return False
@@ -510,7 +512,7 @@ class Writer:
 
 
 def message_of(error):
-    """The text of an exception, with those of its group."""
+    """Returns the text of an exception, including those of its group."""
     try:
         text = str(error)
     except Exception:

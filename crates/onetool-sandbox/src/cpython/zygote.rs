@@ -1,9 +1,10 @@
-//! The zygote: one confined interpreter that has imported what programs need, and forks a child per program.
+//! The zygote: one confined interpreter that has imported the modules programs need, and forks a child per program.
 //!
-//! Starting Python takes tens of milliseconds, forking it about one. The zygote never sees code of a user: it gets the
-//! three pipes of a run as descriptors, forks, and the child closes everything else, takes its own limits and the second
-//! wall, and only then reads its program. The zygote tells how each child ended and kills one on request, which is safe
-//! from reused process ids because only it waits for them. Children die with the zygote, and the zygote with the server.
+//! Starting Python takes tens of milliseconds, forking it about one. The zygote never sees user code: it receives the
+//! three pipes of a run as descriptors and forks; the child closes everything else, sets its own limits and the second
+//! wall, and only then reads its program. The zygote reports how each child ended and kills one on request, which is
+//! safe from reused process ids because only it waits for them. Children die with the zygote, and the zygote with the
+//! server.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -29,21 +30,21 @@ use tokio::task::AbortHandle;
 use super::child::Child;
 use super::launch::{self, LaunchOrder, Streams};
 
-/// How long the zygote may take until it can fork.
+/// How long the zygote may take until it is ready to fork.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Address space that a program's own start needs beside what the zygote had.
+/// Address space that starting a program needs in addition to the zygote's own.
 const SLACK: usize = 24 << 20;
 
-/// The zygote, as long as this is held.
+/// The zygote, which ends when this is dropped.
 pub(super) struct Zygote {
     link: Arc<Link>,
-    /// Address space of the zygote when it was ready; a child's limit comes on top.
+    /// Address space of the zygote when it was ready; a child's limit is added to it.
     pub(super) headroom: usize,
     process: Mutex<tokio::process::Child>,
     listener: AbortHandle,
 }
 
-/// The socket to the zygote, and who waits for which child.
+/// The socket to the zygote, and the waiters for each child.
 struct Link {
     socket: UnixStream,
     waiting: Mutex<HashMap<u64, oneshot::Sender<ExitStatus>>>,
@@ -59,10 +60,10 @@ pub(super) struct Forked {
 }
 
 impl Zygote {
-    /// Starts it and waits until it can fork. Its children may take `more` address space than it does itself.
+    /// Starts it and waits until it can fork. Its children may use `more` address space than the zygote itself.
     pub(super) async fn start(launcher: &Path, order: &LaunchOrder, more: usize) -> std::io::Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        // The event loop only needs its descriptor; messages keep their bounds.
+        // The event loop only needs the descriptor; the socket type preserves message boundaries.
         let ours = std::os::unix::net::UnixStream::from(ours);
         ours.set_nonblocking(true)?;
         let streams = Streams { input: Stdio::from(theirs), output: Stdio::null(), printed: Stdio::null() };
@@ -86,12 +87,12 @@ impl Zygote {
         !self.link.dead.load(Ordering::Relaxed) && matches!(self.process.lock().try_wait(), Ok(None))
     }
 
-    /// Children that have not ended.
+    /// Returns the number of children that have not ended.
     pub(super) fn children(&self) -> usize {
         self.link.waiting.lock().len()
     }
 
-    /// A child, which confines itself as `setup` says and waits for a program.
+    /// Forks a child, which confines itself according to `setup` and waits for a program.
     pub(super) async fn fork(&self, setup: &[u8]) -> std::io::Result<Child> {
         let (their_input, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (output, their_output) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -115,10 +116,10 @@ impl Drop for Zygote {
 }
 
 impl Forked {
-    /// Ends the child; nothing happens to one that has ended.
+    /// Kills the child; does nothing if it has ended.
     pub(super) fn kill(&self) {
         if self.link.waiting.lock().contains_key(&self.id) {
-            // A zygote that does not listen is dead, and its children with it.
+            // If sending fails, the zygote is dead, and its children with it.
             let _ = send(&self.link.socket, &request(b'K', self.id), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
@@ -127,7 +128,7 @@ impl Forked {
         self.link.waiting.lock().contains_key(&self.id)
     }
 
-    /// How it ended; `None` if nobody knows.
+    /// Waits for its exit and returns the status, or `None` if it is unknown.
     pub(super) async fn wait(&mut self) -> Option<ExitStatus> {
         let status = self.ended.as_mut()?.await.ok();
         self.ended = None;
@@ -141,7 +142,7 @@ impl Drop for Forked {
     }
 }
 
-/// What the zygote says.
+/// A message from the zygote.
 enum Notice {
     Ready,
     Ended { id: u64, status: i32 },
@@ -172,7 +173,7 @@ impl Link {
         }
     }
 
-    /// The next notice; `None` when the zygote is gone or talks rubbish.
+    /// Returns the next notice, or `None` if the zygote is gone or sends invalid data.
     async fn receive(&self) -> Option<Notice> {
         loop {
             self.socket.readable().await.ok()?;
@@ -206,7 +207,7 @@ impl Link {
     }
 }
 
-/// The size of a process's address space in bytes; 0 where the system does not tell.
+/// Returns the size of a process's address space in bytes, or 0 if the system does not report it.
 fn address_space(id: u32) -> usize {
     let sizes = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap_or_default();
     let pages = sizes.split_ascii_whitespace().next().and_then(|pages| pages.parse::<usize>().ok());

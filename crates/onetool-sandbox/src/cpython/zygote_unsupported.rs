@@ -1,5 +1,5 @@
-//! Where there is no zygote: only Linux has the walls that its children need. Each program gets an interpreter that is
-//! started for it.
+//! The zygote on systems without one: only Linux has the walls that its children need. Each program starts its own
+//! interpreter.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::process::ExitStatus;
 use super::child::Child;
 use super::launch::LaunchOrder;
 
-/// What cannot be started here.
+/// A zygote, which cannot be started here.
 pub(super) struct Zygote(Infallible);
 
-/// What cannot be forked here.
+/// A forked child, which cannot exist here.
 pub(super) struct Forked(Infallible);
 
 impl Zygote {

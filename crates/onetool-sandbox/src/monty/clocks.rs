@@ -1,11 +1,12 @@
-//! What the interpreter asks of an operating system. Clocks are answered here, files in [`super::files`]; there is no environment.
+//! Operating system calls of the interpreter. Clocks are answered here, files in [`super::files`]; there is no
+//! environment.
 
 use chrono::{FixedOffset, Local, Utc};
 use onetool_sdk::{DateTimeValue, Value};
 
 use crate::Host;
 
-/// The answer to an operating system call; nothing where there is none.
+/// Returns the answer to an operating system call, or `None` if there is none.
 pub(super) fn answer(function: &str, arguments: &[Value], host: &dyn Host) -> Option<Value> {
     let now = || host.now().unwrap_or_else(Utc::now);
     match function {

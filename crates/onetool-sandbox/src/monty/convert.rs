@@ -1,4 +1,4 @@
-//! The server's values in messages, in both directions.
+//! Converts the server's values to and from messages.
 
 use chrono::{Datelike as _, FixedOffset, NaiveDate, NaiveTime, TimeDelta, Timelike as _};
 use onetool_sdk::{DateTimeValue, Value};
@@ -10,7 +10,7 @@ use super::wire::{
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Writes a value for the sandbox. Content that is not text stays here, under an id.
+/// Writes a value for the sandbox. Content that is not text stays here, referred to by an id.
 pub(super) fn put_value(out: &mut impl Output, value: Value, objects: &mut Objects) -> Result<(), TooDeep> {
     put(out, value, objects, 0)
 }
@@ -88,7 +88,7 @@ fn moment(time: &NaiveTime) -> Moment {
     }
 }
 
-/// Builds values from what a child sent.
+/// Builds values from a child's message.
 pub(super) struct Values<'a>(pub(super) &'a Objects);
 
 impl Build for Values<'_> {

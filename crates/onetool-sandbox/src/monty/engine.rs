@@ -1,4 +1,4 @@
-//! The engine as the sandbox sees it: programs in, what came of them out.
+//! The engine as the sandbox sees it: takes programs and returns their outcomes.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ impl Monty {
         Self { pool: Pool::new(settings) }
     }
 
-    /// Starts the children. Called early so that the first run finds them.
+    /// Starts the children. Called early so that they are ready for the first run.
     pub fn warm_up(&self) -> Result<(), Failure> {
         self.pool.warm_up()
     }
 
-    /// The process ids of the children that wait for a run.
+    /// Returns the process ids of the children that wait for a run.
     pub fn idle_children(&self) -> Vec<u32> {
         self.pool.idle()
     }
@@ -81,7 +81,7 @@ impl Monty {
                     lent.finish();
                     return Err(failure);
                 }
-                // It died while nobody looked, and the program has done nothing yet.
+                // It died while idle, and the program has done nothing yet.
                 Err(Stopped::Discard(Failure::Crashed(_))) if lent.waited && run.is_untouched() => {}
                 // Dropping the child kills it.
                 Err(Stopped::Discard(failure)) => return Err(failure),

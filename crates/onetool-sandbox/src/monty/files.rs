@@ -1,6 +1,6 @@
-//! Files as Monty's programs see them: each operation is a call of the `file` pack, as in full Python.
+//! Files as Monty's programs see them: each operation is a call to the `file` pack, as in full Python.
 //!
-//! What is outside the pack's roots raises `PermissionError` and is never just absent.
+//! Paths outside the pack's roots raise `PermissionError` and never look absent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,28 +8,28 @@ use onetool_sdk::{Arguments, ToolError, Value};
 
 use crate::{CallTarget, FileAccess, Host};
 
-/// Bytes that are read in one call.
+/// Bytes read in one call.
 const CHUNK: usize = 1 << 20;
 const NO_FILES: &str =
     "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)";
 const READ_ONLY: &str = "code may read files, not change them (run.files: read)";
-/// Entries of a folder that are listed.
+/// Maximum number of entries listed per folder.
 const MAX_ENTRIES: i64 = 100_000;
 
-/// What a program may do with files.
+/// A program's access to files.
 pub(super) struct Files<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) access: FileAccess,
     /// The folder that relative paths start at.
     pub(super) folder: &'a str,
-    /// Bytes of a file that is read whole.
+    /// Maximum size of a file that is read whole.
     pub(super) max_bytes: usize,
 }
 
 type Answer = Result<Value, ToolError>;
 
 impl Files<'_> {
-    /// The answer to a call; `None` where it is not about files.
+    /// Answers a call; `None` if it is not about files.
     pub(super) async fn answer(&self, function: &str, arguments: &[Value]) -> Option<Answer> {
         let changes = matches!(
             function,
@@ -86,7 +86,7 @@ impl Files<'_> {
         })
     }
 
-    /// What opening does by itself; the file's content is asked for later.
+    /// Does what opening itself requires; the file's content is requested later.
     async fn open(&self, path: &str, mode: &str) -> Answer {
         let found = self.info(path, true).await;
         let is_there = match &found {
@@ -228,7 +228,7 @@ fn absent_is_false(error: ToolError) -> Answer {
     if is_absent(&error) { Ok(Value::Bool(false)) } else { Err(error) }
 }
 
-/// Text as Python reads it: line ends become one.
+/// Decodes text as Python reads it: all line endings become `\n`.
 fn decoded(bytes: Vec<u8>, path: &str) -> Answer {
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

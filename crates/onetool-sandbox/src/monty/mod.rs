@@ -1,8 +1,8 @@
 //! The first engine: Monty, a Python interpreter in Rust, in a pool of child processes of our own executable.
 //!
-//! No other crate names Monty, and in this one only [`child`] speaks to the interpreter: the server's side (`engine`, `run`,
-//! `pool`, `process`) knows the messages between the two ([`wire`]). A child that dies takes only its own run with it, and
-//! the pool replaces it.
+//! No other crate names Monty, and in this one only [`child`] uses the interpreter: the server's side (`engine`, `run`,
+//! `pool`, `process`) knows only the messages between the two ([`wire`]). A child that dies affects only its own run,
+//! and the pool replaces it.
 
 mod child;
 mod clocks;

@@ -1,4 +1,4 @@
-//! Objects that live on the host and are known in the sandbox by an id: packs, and content that is not text.
+//! Objects that live on the host and that the sandbox refers to by id: packs, and content that is not text.
 
 use onetool_sdk::Part;
 
@@ -13,7 +13,7 @@ pub(super) enum HostObject {
 pub(super) struct Objects(Vec<HostObject>);
 
 impl Objects {
-    /// The id of a pack; the same one each time.
+    /// Returns the id of a pack, always the same one.
     pub(super) fn pack(&mut self, name: &str) -> u32 {
         let known = self.0.iter().position(|object| matches!(object, HostObject::Pack(pack) if pack == name));
         known.map_or_else(|| self.add(HostObject::Pack(name.to_owned())), |index| index as u32)
@@ -33,7 +33,7 @@ impl Objects {
     }
 }
 
-/// What code can read of a part.
+/// Returns the attributes of a part that code can read.
 pub(super) fn attributes(part: &Part) -> Vec<(&'static str, String)> {
     match part {
         Part::Text(text) => vec![("type", "text".to_owned()), ("text", text.clone())],
@@ -47,7 +47,7 @@ pub(super) fn attributes(part: &Part) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Bytes that a copy of a part takes.
+/// Size of a copy of a part, in bytes.
 pub(super) fn size(part: &Part) -> usize {
     match part {
         Part::Text(text) => text.len(),

@@ -1,4 +1,4 @@
-//! The children: started ahead, lent to one run at a time, replaced when they die, and fewer again when it is quiet.
+//! The pool of children: started ahead, lent to one run at a time, replaced when they die, and reduced when idle.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::process::Process;
 use crate::Census;
 use crate::execution::Failure;
 
-/// How many children there are.
+/// Settings of the engine and its pool of children.
 #[derive(Debug, Clone)]
 pub struct MontySettings {
-    /// The executable that serves as child when started with [`super::CHILD_ARGUMENT`].
+    /// The executable that acts as a child when started with [`super::CHILD_ARGUMENT`].
     pub executable: PathBuf,
-    /// Children that are started at once and kept.
+    /// Number of children that are started ahead and kept.
     pub prewarmed: usize,
-    /// At most this many children.
+    /// Maximum number of children.
     pub max_children: usize,
-    /// Runs that may wait for a child; more are refused.
+    /// Maximum number of runs that wait for a child; more are refused.
     pub max_waiting: usize,
     /// How long a run waits for a child.
     pub wait: Duration,
-    /// Children beyond `prewarmed` are ended when no run has ended for so long.
+    /// Children beyond `prewarmed` are ended after this long without a run.
     pub idle_timeout: Duration,
 }
 
@@ -39,16 +39,16 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// One permit per child that may be lent.
     children: Arc<Semaphore>,
-    /// One permit per run that has or waits for a child.
+    /// One permit per run that has a child or waits for one.
     places: Arc<Semaphore>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The one that was used last is at the end, and is used first.
+    /// The most recently used one is last, and is used first.
     idle: Vec<Process>,
     last_use: Option<Instant>,
-    /// Ends children that nobody needs.
+    /// Ends surplus children.
     shrinking: Option<AbortHandle>,
 }
 
@@ -63,7 +63,7 @@ impl Pool {
         })
     }
 
-    /// Starts children until as many wait as are to be kept.
+    /// Starts children until the configured number is idle.
     pub(super) fn warm_up(&self) -> Result<(), Failure> {
         let wanted = self.settings.prewarmed.min(self.settings.max_children.max(1));
         while self.state.lock().idle.len() < wanted {
@@ -91,7 +91,7 @@ impl Pool {
         let (process, waited) = loop {
             let idle = self.state.lock().idle.pop();
             let Some(mut process) = idle else { break (Process::start(&self.settings.executable)?, false) };
-            // It may have died while nobody used it.
+            // It may have died while idle.
             if process.is_alive() {
                 break (process, true);
             }
@@ -99,7 +99,7 @@ impl Pool {
         Ok(Lent { process, waited, pool: self.clone(), _permits: (place, permit) })
     }
 
-    /// The process ids of the children that wait for a run.
+    /// Returns the process ids of the children that wait for a run.
     pub(super) fn idle(&self) -> Vec<u32> {
         self.state.lock().idle.iter().filter_map(Process::id).collect()
     }
@@ -112,7 +112,7 @@ impl Pool {
         Census { busy, idle, waiting: placed.saturating_sub(busy), ..Census::default() }
     }
 
-    /// Ends the children that wait.
+    /// Ends the idle children.
     pub(super) async fn shut_down(&self) {
         let idle = {
             let mut state = self.state.lock();
@@ -138,7 +138,7 @@ impl Pool {
         }
     }
 
-    /// Takes out the children that nobody needs, or says when to look again.
+    /// Removes and returns the surplus children, or returns when to check again.
     fn surplus(&self) -> Result<Vec<Process>, Instant> {
         let mut state = self.state.lock();
         let quiet_at = state.last_use.map_or_else(Instant::now, |used| used + self.settings.idle_timeout);
@@ -177,7 +177,7 @@ async fn shrink_when_quiet(pool: std::sync::Weak<Pool>, idle_timeout: Duration) 
 /// A child in use.
 pub(super) struct Lent {
     process: Process,
-    /// It was started for somebody else, or ahead, and may have died since.
+    /// It was started earlier, and may have died since.
     pub(super) waited: bool,
     pool: Arc<Pool>,
     _permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
@@ -188,7 +188,8 @@ impl Lent {
         &mut self.process
     }
 
-    /// Returns a child that has reported the end of its program. It cleans up while the reply is on its way.
+    /// Returns a child that has reported the end of its program to the pool. It cleans up while the reply is on its
+    /// way.
     pub(super) fn finish(self) {
         self.pool.take_back(self.process);
     }

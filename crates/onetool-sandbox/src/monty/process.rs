@@ -1,4 +1,4 @@
-//! One child process and the conversation with it.
+//! One child process and the exchange of messages with it.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -18,11 +18,11 @@ use super::wire::{Input, WireError};
 use crate::budget::Budget;
 use crate::execution::{Failure, Limits};
 
-/// A buffer that grew beyond this is not kept.
+/// A buffer that grew larger than this is not kept.
 const KEPT_BYTES: usize = 64 << 10;
-/// Larger messages are decoded on a thread of their own.
+/// Larger messages are decoded on a separate thread.
 const DECODED_INLINE: usize = 64 << 10;
-/// How long a child that closed its pipe may take to end.
+/// How long a child that closed its pipe may take to exit.
 const EXIT_GRACE: Duration = Duration::from_millis(200);
 
 #[cfg(unix)]
@@ -36,7 +36,7 @@ pub(super) struct Process {
     requests: ChildStdin,
     events: MessageReader<Events>,
     message: Vec<u8>,
-    /// Programs that it ran.
+    /// Number of programs that it has run.
     pub(super) runs: u32,
 }
 
@@ -46,7 +46,7 @@ impl Process {
         let mut command = Command::new(executable);
         command.arg(CHILD_ARGUMENT).env_clear().kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Ctrl-C in a terminal is for us: a child that died of it would look like one that crashed.
+        // Ctrl-C in a terminal is for us: a child that died of it would look like a crash.
         #[cfg(unix)]
         command.process_group(0);
         #[cfg(windows)]
@@ -77,7 +77,7 @@ impl Process {
         &mut self.message
     }
 
-    /// The message that was begun, for whoever adds to it.
+    /// Returns the message that was begun, to be extended.
     pub(super) fn message(&mut self) -> &mut Vec<u8> {
         &mut self.message
     }
@@ -97,13 +97,13 @@ impl Process {
         }
     }
 
-    /// Waits a moment for what the child says next, unless others need the processor.
+    /// Polls briefly for the child's next event, unless others need the processor.
     #[cfg(unix)]
     pub(super) fn look(&mut self, talk: &crate::pipe::Talk) {
         talk.look(self.events.pipe());
     }
 
-    /// Waits for what the child says next.
+    /// Waits for the child's next event.
     pub(super) async fn receive(&mut self, limits: &Limits, objects: &mut Objects) -> Result<Event<Value>, Failure> {
         let max_size = Budget::max_message_bytes(limits);
         let budget = Budget::new(limits);
@@ -138,7 +138,7 @@ impl Process {
         })
     }
 
-    /// Lets the child end by closing its pipe, and kills it if it does not.
+    /// Lets the child exit by closing its pipe, and kills it if it does not.
     pub(super) async fn end(self) {
         let Self { mut child, requests, .. } = self;
         drop(requests);

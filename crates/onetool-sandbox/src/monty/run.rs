@@ -1,4 +1,4 @@
-//! The conversation with a child during one run.
+//! The exchange of messages with a child during one run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,27 +26,27 @@ use crate::execution::{Failure, Frame, Limits, Program, shown_message};
 use crate::pipe::Talk;
 use crate::{CallTarget, Host, Lookup, WrittenName};
 
-/// Names and attributes are looked up beside calls: this many times as many lookups as calls are served.
+/// Lookups of names and attributes allowed per call of [`Limits::max_calls`].
 const LOOKUPS_PER_CALL: usize = 8;
 
-/// Awaited calls of one program that run at once; more wait.
+/// Maximum number of concurrent awaited calls of one program; more wait.
 const MAX_CONCURRENT_CALLS: usize = 64;
 
-/// A child ends its program at the limit by itself. One that does not is killed after so much more.
+/// A child ends its program at the limit itself. One that does not is killed after this much more time.
 const COMPUTE_GRACE: Duration = Duration::from_secs(2);
 
-/// A child that dies later, without a word, died of the program.
+/// A child that dies without any message after this long died because of the program.
 const READING_TIME: Duration = Duration::from_millis(100);
 
 /// How a conversation ended without a value.
 pub(super) enum Stopped {
-    /// The child is well and can serve the next run.
+    /// The child is intact and can serve the next run.
     Reusable(Failure),
     /// The child is gone or in an unknown state.
     Discard(Failure),
 }
 
-/// What was printed, up to a limit.
+/// Printed text, up to a limit.
 pub(super) struct Printed {
     pub(super) text: String,
     pub(super) truncated: bool,
@@ -54,7 +54,7 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// Keeps what there is room for, and returns it.
+    /// Appends as much of the text as fits, and returns that part.
     fn push<'a>(&mut self, text: &'a str) -> Option<&'a str> {
         let room = self.max_bytes.saturating_sub(self.text.len());
         let end = (0..=room.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -72,21 +72,21 @@ pub(super) struct Run<'a> {
     host: Arc<dyn Host>,
     objects: Objects,
     printed: Printed,
-    /// Calls that the code awaits, under way.
+    /// Pending calls that the code awaits.
     pending: FuturesUnordered<BoxFuture<'static, (u32, usize, CallResult)>>,
-    /// What the arguments of these calls take, in bytes.
+    /// Size of the arguments of these calls, in bytes.
     held: usize,
-    /// Calls that have ended and that the code has not asked for yet.
+    /// Calls that have ended and that the code has not requested yet.
     finished: Vec<(u32, CallResult)>,
-    /// What their results take, in bytes.
+    /// Size of their results, in bytes.
     kept: usize,
-    /// Messages of exceptions whose type the interpreter does not have, with their real type.
+    /// Messages of exceptions whose type the interpreter lacks, with their real type.
     renamed: Vec<(String, String)>,
     calls: usize,
     lookups: usize,
-    /// How long the child has computed, seen from here.
+    /// How long the child has computed, as measured by the server.
     computed: Duration,
-    /// The child has said something.
+    /// Whether the child has sent anything.
     heard: bool,
     #[cfg(unix)]
     talk: Talk,
@@ -117,17 +117,17 @@ impl<'a> Run<'a> {
         self.limits
     }
 
-    /// Whether the child is likely to have died before it read the program, which has done nothing in any case.
+    /// Whether the child probably died before it read the program. In any case the program has done nothing.
     pub(super) fn is_untouched(&self) -> bool {
         !self.heard && self.computed < READING_TIME
     }
 
-    /// What was printed, and how many calls reached the host.
+    /// Returns the printed text, and how many calls reached the host.
     pub(super) fn into_account(self) -> (Printed, usize) {
         (self.printed, self.calls)
     }
 
-    /// Runs a program in a child: its value, and those of the names to read back.
+    /// Runs a program in a child and returns its value, and those of the names to read back.
     pub(super) async fn drive(
         &mut self,
         process: &mut Process,
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         loop {
             let event = self.turn(process).await.map_err(Stopped::Discard)?;
             match event {
-                // Another event follows without an answer.
+                // The next event follows without an answer.
                 Event::Print(_) => {}
                 Event::Done { value, read_back } => return Ok((value, read_back)),
                 Event::Failed(failed) => return Err(self.failed(failed)),
@@ -175,8 +175,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes the request to run a program. Packs that it will ask for are handed over with it: each saves a question. A
-    /// builtin of the same name goes first, as it would if the program asked.
+    /// Writes the request to run a program. Packs that it will need are sent along, which saves a lookup each. A
+    /// builtin of the same name takes precedence, as it would in a lookup.
     fn start(&mut self, process: &mut Process, program: &Program) {
         let is_pack = |name: &&String| !is_builtin(name) && matches!(self.host.lookup(name), Ok(Lookup::Pack(_)));
         let packs: Vec<&String> = program.packs.iter().filter(is_pack).collect();
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends what was written and waits for an event that needs an answer. Time that the child takes for it is limited.
+    /// Sends the message and waits for an event that needs an answer. The time that the child takes is limited.
     async fn turn(&mut self, process: &mut Process) -> Result<Event<Value>, Failure> {
         let start = Instant::now();
         let left = self.limits.max_compute.saturating_add(COMPUTE_GRACE).saturating_sub(self.computed);
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
         event
     }
 
-    /// An operation on files, which is a call of a tool.
+    /// Performs a file operation, which is a tool call.
     async fn file(
         &mut self,
         program: &Program,
@@ -298,12 +298,12 @@ impl<'a> Run<'a> {
         if is_awaited {
             self.held += weight;
             self.pending.push(Box::pin(async move { (id, weight, host.call(target, arguments).await) }));
-            // What is too much at once waits, and the program with it.
+            // If too much is pending, the program waits.
             while self.pending.len() > MAX_CONCURRENT_CALLS || self.held > Budget::max_held_bytes(self.limits) {
                 if !self.finish_one().await {
                     break;
                 }
-                // The program would have them all, if it had its own memory to keep them in.
+                // The program itself would run out of memory if it held them all.
                 if self.kept > self.limits.max_memory {
                     return Err(Stopped::Discard(Failure::Memory));
                 }
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Waits until one of the calls under way has ended. `false` where none is under way.
+    /// Waits until a pending call has ended. Returns `false` if there is none.
     async fn finish_one(&mut self) -> bool {
         let Some((id, weight, result)) = self.pending.next().await else { return false };
         self.held = self.held.saturating_sub(weight);
@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Waits until at least one of the calls has ended, and hands over all that have.
+    /// Waits until at least one of the calls has ended, and sends all results that are ready.
     async fn resolve(&mut self, process: &mut Process, wanted: &[u32]) {
         while !self.finished.iter().any(|(id, _)| wanted.contains(id)) {
             if !self.finish_one().await {
@@ -346,7 +346,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds what a call gave to the message. What cannot cross (too large, too deep) is raised as an error instead.
+    /// Adds the result of a call to the message. If it cannot be sent (too large, too deep), an error is raised
+    /// instead.
     fn put_result(&mut self, process: &mut Process, result: CallResult) {
         let message = process.message();
         let start = message.len();
@@ -391,12 +392,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a result takes here, in bytes.
+/// Size of a result here, in bytes.
 fn kept(result: &CallResult) -> usize {
     result.as_ref().map_or(0, weight)
 }
 
-/// What the exception has as its argument. A missing key is shown by its `repr`, which the interpreter makes again.
+/// Returns the exception's argument. A missing key is shown by its `repr`, which the interpreter produces again.
 fn raised_text(error: &ToolError) -> String {
     let text = error.text();
     let key = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));

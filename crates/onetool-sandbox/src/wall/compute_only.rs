@@ -1,17 +1,17 @@
-//! The wall of a process that has all that it will ever need: memory, a clock, threads of its own, and two pipes.
+//! The wall of a process that already has everything it will ever need: memory, a clock, its own threads and two pipes.
 //!
-//! No file can be opened, nothing executed or signalled, no socket made. It stands before the first program is read, is
-//! inherited by threads, and can't be taken down.
+//! It cannot open files, execute or signal anything, or create sockets. The wall is raised before the first program is
+//! read, is inherited by threads, and cannot be removed.
 
 use seccompiler::{SeccompAction, SeccompCmpOp};
 
 use super::{Rules, WallError, always, filter, one_of, restrict_files, rule};
 
-/// Confines the calling thread and all that it starts. Everything that should be open must be open.
+/// Confines the calling thread and everything it starts. Whatever should be open must already be open.
 pub(crate) fn raise_compute_only() -> Result<(), WallError> {
-    // Each is worth having without the other.
+    // Each of the two is useful without the other.
     let files = restrict_files(&[], &[]);
-    // "Not implemented" makes the C library try the older of two calls, as for threads.
+    // `ENOSYS` makes the C library fall back to the older of two calls, e.g. for threads.
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
     seccompiler::apply_filter(&filter(permitted()?, refused, SeccompAction::Allow)?)?;
     files
@@ -25,10 +25,10 @@ fn permitted() -> Result<Rules, WallError> {
     let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
     rules.extend([
         (libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?]),
-        // An abort is a signal to oneself.
+        // An abort is a signal to the process itself.
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
         (libc::SYS_prctl, one_of(0, &[libc::PR_SET_NAME as u64])?),
-        // Descriptors are duplicated and asked, never made to signal somebody.
+        // Descriptors may be duplicated and queried, but not set up to send signals.
         (libc::SYS_fcntl, one_of(1, &[libc::F_DUPFD_CLOEXEC as u64, libc::F_GETFD as u64, libc::F_GETFL as u64])?),
     ]);
     Ok(rules)

@@ -1,12 +1,12 @@
-//! What the kernel forbids a child.
+//! Kernel restrictions on child processes.
 //!
-//! A Monty child only computes, and gives up everything else at once ([`compute_only`]). A Python child is confined in two
-//! steps:
-//! The first wall stands before the interpreter is executed: Landlock (read the interpreter and its libraries, nothing
-//! else, no network), a list of system calls that may be made at all, and a list of those that are refused as "not
-//! permitted". The second, raised by each child itself before it reads a program, takes back what the start needed:
+//! A Monty child only computes, and gives up everything else at once ([`compute_only`]). A Python child is confined in
+//! two steps:
+//! The first wall is raised before the interpreter is executed: Landlock (read the interpreter and its libraries,
+//! nothing else, no network), a list of system calls that are allowed at all, and a list of calls that are refused as
+//! "not permitted". Each child raises the second itself before it reads a program; it revokes what only startup needed:
 //! executing, forking, signals to others, receiving descriptors and opening files for writing. Both are inherited and
-//! can't be taken down.
+//! cannot be removed.
 
 mod compute_only;
 
@@ -37,18 +37,18 @@ pub(crate) enum WallError {
     Install(#[from] seccompiler::Error),
 }
 
-/// FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ and FIONREAD: the same numbers wherever there is a filter.
+/// FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ and FIONREAD: the same numbers on every architecture with a filter.
 const DEVICE_COMMANDS: &[u64] = &[0x5421, 0x5451, 0x5450, 0x5401, 0x5413, 0x541b];
 
-/// Stands for the child's own process id in the second wall; the child puts its id there. No other number in it is like it.
+/// Placeholder for the child's own process id in the second wall, filled in by the child. Occurs only there.
 const OWN_ID: u64 = 0x2a2a_2a2a;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Confines this process and whatever it executes.
+/// Confines this process and everything it executes.
 pub(crate) fn raise_first(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), WallError> {
     restrict_files(read, execute)?;
-    // Where two filters refuse, the later one's error number counts.
+    // If both filters refuse a call, the later one's error number counts.
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     seccompiler::apply_filter(&filter(permitted()?, unknown, SeccompAction::Allow)?)?;
     let refused = SeccompAction::Errno(libc::EPERM as u32);
@@ -91,7 +91,7 @@ fn filter(rules: Rules, otherwise: SeccompAction, matching: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matching, architecture)?.try_into()?)
 }
 
-/// Conditions on 32-bit arguments, all of which must hold.
+/// A rule of conditions on 32-bit arguments, all of which must hold.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, WallError> {
     let conditions = conditions
         .iter()
@@ -102,7 +102,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, WallError
     Ok(SeccompRule::new(conditions)?)
 }
 
-/// One rule a value that the argument may have.
+/// One rule per value that the argument may have.
 fn one_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, WallError> {
     values.iter().map(|value| rule(&[(argument, SeccompCmpOp::Eq, *value)])).collect()
 }
@@ -117,13 +117,13 @@ fn permitted() -> Result<Rules, WallError> {
     rules.extend(always(HARMLESS_OF_THIS_ARCHITECTURE));
     rules.extend(always(BEFORE_A_PROGRAM));
     let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
-    // Whatever a plain fork does not set: no new namespaces, nothing shared.
+    // All bits that a plain fork does not set: no new namespaces, nothing shared.
     let unlike_fork = 0xffff_ffff ^ (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | 0xff) as u64;
     let stream = rule(&[
         (0, SeccompCmpOp::Eq, libc::AF_UNIX as u64),
         (1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_STREAM as u64),
     ])?;
-    // Not F_SETOWN and its like: they make the kernel send signals to other processes.
+    // Excludes F_SETOWN and similar, which make the kernel send signals to other processes.
     let descriptor_commands =
         [libc::F_DUPFD, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC];
     rules.extend([
@@ -135,7 +135,7 @@ fn permitted() -> Result<Rules, WallError> {
             ],
         ),
         (libc::SYS_socketpair, vec![stream]),
-        // The pair that an event loop wakes itself with: no address, so no other socket.
+        // For the socket pair that an event loop wakes itself with: no address, so no other socket.
         (
             libc::SYS_sendto,
             vec![SeccompRule::new(vec![SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?])?],
@@ -148,7 +148,7 @@ fn permitted() -> Result<Rules, WallError> {
     Ok(rules)
 }
 
-/// Refused as "not permitted", which Python shows as a PermissionError; all else unknown is "not implemented".
+/// Calls refused as "not permitted", a PermissionError in Python; other unknown calls are "not implemented".
 fn forbidden() -> Rules {
     let mut rules = always(FORBIDDEN);
     rules.extend(always(FORBIDDEN_OF_THIS_ARCHITECTURE));
@@ -158,7 +158,7 @@ fn forbidden() -> Rules {
 fn forbidden_to_programs() -> Result<Rules, WallError> {
     let mut rules = always(&[libc::SYS_execve, libc::SYS_execveat, libc::SYS_seccomp, libc::SYS_setitimer]);
     rules.extend(always(BEFORE_A_PROGRAM));
-    // Landlock does not ask for links.
+    // Landlock does not check links.
     rules.extend(always(&[libc::SYS_readlinkat]));
     #[cfg(target_arch = "x86_64")]
     rules.extend(always(&[libc::SYS_readlink]));
@@ -184,7 +184,7 @@ fn forbidden_to_programs() -> Result<Rules, WallError> {
 const PROCESS_COMMANDS: [libc::c_int; 4] =
     [libc::PR_SET_SECCOMP, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_NAME, libc::PR_SET_PDEATHSIG];
 
-/// What the zygote and a child need before there is a program, and no program may do.
+/// Calls that the zygote and a child need before there is a program, and that no program may make.
 const BEFORE_A_PROGRAM: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_landlock_create_ruleset,

@@ -1,4 +1,4 @@
-//! What the engines start as their child in tests: the hidden subcommands of the product, nothing else.
+//! The child process that the engines start in tests: only the product's hidden subcommands.
 
 use std::process::ExitCode;
 

@@ -20,7 +20,7 @@ impl Toolbox {
         Arc::new(Self { started: Notify::new(), pair: Barrier::new(2), tell, told: Mutex::new(told) })
     }
 
-    /// What the program told with `pack.tell(value)`.
+    /// Returns the value that the program passed to `pack.tell(value)`.
     #[allow(dead_code, reason = "not every test binary asks")]
     pub(crate) async fn told(&self) -> Value {
         self.told.lock().await.recv().await.unwrap()

@@ -8,7 +8,7 @@ use super::{Draft, number};
 /// A schema with its keywords by name.
 type Object<'s> = &'s Map<String, Json>;
 
-/// Which keywords a schema has, roughly: most have few, and the others need not be looked for.
+/// A rough set of the keywords that a schema has: most have few, and lookups of the others can be skipped.
 #[derive(Clone, Copy)]
 pub(super) struct Groups(u8);
 
@@ -51,9 +51,9 @@ impl Groups {
     }
 }
 
-/// What is asserted without looking at other schemas, but for `required`.
+/// Compiles assertions that do not depend on other schemas, except `required`.
 pub(super) fn assertions(object: Object<'_>, draft: Draft, out: &mut Vec<Keyword>) {
-    // Each with its rank: `type` is checked first.
+    // Each has a rank: `type` is checked first.
     let mut found: Vec<(u8, Keyword)> = Vec::new();
     for (keyword, value) in object {
         found.extend(assertion(keyword, value, object, draft));
@@ -93,7 +93,7 @@ fn assertion(keyword: &str, value: &Json, object: Object<'_>, draft: Draft) -> O
     })
 }
 
-/// Above all counts that exist, a number means the greatest one.
+/// A number too large for a count becomes the largest count.
 pub(super) fn count(value: &Json) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().map(|number| number as u64))
 }
@@ -107,8 +107,8 @@ pub(super) fn names(list: &Json) -> Names {
     list.as_array().into_iter().flatten().filter_map(Json::as_str).map(Into::into).collect()
 }
 
-/// Whether a key that is missing is told after keys that are unknown: where one key is required of an object that takes
-/// no others, it has probably been misspelled.
+/// Whether a missing key is reported after unknown keys: if one key is required of an object that allows no others, it
+/// was probably misspelled.
 pub(super) fn is_required_last(object: Object<'_>) -> bool {
     let is_one = object.get("required").and_then(Json::as_array).is_some_and(|names| names.len() == 1);
     is_one

@@ -1,7 +1,7 @@
-//! Turns a document into nodes.
+//! Compiles a document into nodes.
 //!
-//! Schemas within schemas are compiled where they stand; schemas that references lead to wait in a queue, so that a long
-//! chain of references takes no stack. Every schema becomes one node, however many references lead to it.
+//! Nested schemas are compiled in place; targets of references wait in a queue, so that a long chain of references
+//! takes no stack. Every schema becomes one node, regardless of how many references point to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ struct Compiler<'s> {
     nodes: Vec<Node>,
     /// The node of each schema, by its address.
     known: HashMap<usize, NodeId>,
-    /// Schemas that wait, each with the pointer of the reference that leads to it.
+    /// Schemas still to be compiled, each with the pointer of the reference that leads to it.
     queue: Vec<(NodeId, &'s Json, Context, String)>,
     has_dynamic_references: bool,
     dynamic_anchors: HashMap<&'s str, Anchors>,
     recursive_anchors: Option<Anchors>,
-    /// The pointer to what is compiled.
+    /// The pointer to the schema being compiled.
     path: String,
 }
 
@@ -58,7 +58,7 @@ struct Compiler<'s> {
 type Object<'s> = &'s Map<String, Json>;
 
 impl<'s> Compiler<'s> {
-    /// Makes the node of a schema where it stands.
+    /// Compiles a schema in place and returns its node.
     fn schema(&mut self, schema: &'s Json, context: Context) -> Result<NodeId, Invalid> {
         if let Some(node) = self.known.get(&address(schema)) {
             return Ok(*node);
@@ -69,7 +69,7 @@ impl<'s> Compiler<'s> {
         Ok(node)
     }
 
-    /// A node that is not filled yet.
+    /// Adds an empty node, to be filled later.
     fn reserve(&mut self, schema: &'s Json, context: Context) -> NodeId {
         let node = self.nodes.len() as NodeId;
         self.nodes.push(Node { keywords: Box::default(), resource: context.resource });
@@ -77,7 +77,7 @@ impl<'s> Compiler<'s> {
         node
     }
 
-    /// The node of a schema that a reference leads to.
+    /// Returns the node of a reference's target.
     fn target(&mut self, schema: &'s Json, context: Context) -> Result<NodeId, Invalid> {
         if let Some(node) = self.known.get(&address(schema)) {
             return Ok(*node);
@@ -106,7 +106,7 @@ impl<'s> Compiler<'s> {
         Invalid { pointer: self.path.clone(), reason }
     }
 
-    /// Does something with the path one step longer.
+    /// Runs `compile` with the path extended by one step.
     fn within<T>(&mut self, step: &str, compile: impl FnOnce(&mut Self) -> Result<T, Invalid>) -> Result<T, Invalid> {
         let length = self.path.len();
         push_step(&mut self.path, step);
@@ -115,7 +115,7 @@ impl<'s> Compiler<'s> {
         Ok(outcome)
     }
 
-    /// The keywords of a schema, in the order in which they are checked.
+    /// Compiles the keywords of a schema, in the order in which they are checked.
     fn keywords(
         &mut self,
         schema: &'s Json,
@@ -163,7 +163,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// The node of a keyword whose value is a schema.
+    /// Returns the node of a keyword whose value is a schema.
     fn child(&mut self, object: Object<'s>, keyword: &str, context: Context) -> Result<Option<NodeId>, Invalid> {
         match object.get(keyword) {
             Some(schema @ (Json::Object(_) | Json::Bool(_))) => {
@@ -173,7 +173,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    /// The nodes of a keyword whose value is a list of schemas.
+    /// Returns the nodes of a keyword whose value is a list of schemas.
     fn children(&mut self, object: Object<'s>, keyword: &str, context: Context) -> Result<Box<[NodeId]>, Invalid> {
         let schemas = object.get(keyword).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         if schemas.is_empty() {
@@ -188,7 +188,7 @@ impl<'s> Compiler<'s> {
         })
     }
 
-    /// The nodes of a keyword whose value is a map of schemas.
+    /// Returns the nodes of a keyword whose value is a map of schemas.
     fn members(
         &mut self,
         object: Object<'s>,
@@ -213,7 +213,7 @@ impl<'s> Compiler<'s> {
         self.document.pattern(source).map_err(|reason| self.invalid(reason))
     }
 
-    /// What is asserted of texts, and that items are unique.
+    /// Compiles assertions about strings, and `uniqueItems`.
     fn texts(&mut self, object: Object<'s>, context: Context, out: &mut Vec<Keyword>) -> Result<(), Invalid> {
         let text = |keyword: &str| object.get(keyword).and_then(Json::as_str);
         if let Some(source) = text("pattern") {
@@ -223,7 +223,7 @@ impl<'s> Compiler<'s> {
         if matches!(context.draft, Draft::Draft6 | Draft::Draft7) {
             let encoding = text("contentEncoding").and_then(Encoding::named);
             match text("contentMediaType") {
-                // An encoding that is not known leaves nothing to check.
+                // With an unknown encoding there is nothing to check.
                 Some("application/json") if encoding.is_some() || text("contentEncoding").is_none() => {
                     out.push(Keyword::ContentJson(encoding));
                 }
@@ -364,7 +364,7 @@ impl<'s> Compiler<'s> {
             let target = references::resolve(&compiler.document, reference, context);
             match target.map_err(|reason| compiler.invalid(reason))? {
                 Target::MetaSchema(draft) => out.push(Keyword::MetaSchema(draft)),
-                // A schema that is whatever it is says nothing.
+                // A schema that refers to itself asserts nothing.
                 Target::Schema { schema: target, .. } if reference.is_empty() || std::ptr::eq(target, schema) => {}
                 Target::Schema { schema, context, dynamic_anchor } => {
                     let node = compiler.target(schema, context)?;

@@ -1,4 +1,4 @@
-//! Encodings of content (RFC 4648), which drafts 6 and 7 assert.
+//! Content encodings (RFC 4648), which drafts 6 and 7 assert.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// How many bits a character stands for, and how many characters make a block.
+    /// Returns the bits per character and the characters per block.
     fn sizes(self) -> (u32, usize) {
         match self {
             Self::Base16 => (4, 2),
@@ -58,7 +58,7 @@ impl Encoding {
         })
     }
 
-    /// What `text` stands for. Padding is required, and bits that are left over must be zero.
+    /// Decodes `text`. Padding is required, and leftover bits must be zero.
     pub(super) fn decode(self, text: &str) -> Option<Vec<u8>> {
         let (bits, block) = self.sizes();
         let digits = text.trim_end_matches('=');
@@ -77,7 +77,7 @@ impl Encoding {
                 held &= (1 << count) - 1;
             }
         }
-        // More than a digit's worth of bits left over is a digit that stands for nothing.
+        // Leftover bits of a full digit or more mean a superfluous digit.
         (held == 0 && count < bits).then_some(decoded)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// The draft that a `$schema` names.
+    /// Returns the draft that a `$schema` names.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.trim_end_matches('#');
         let rest = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"))?;

@@ -1,4 +1,4 @@
-//! One way in which a value does not fit, and the sentence that tells it.
+//! A validation error and its message.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -6,20 +6,20 @@ use serde_json::Value as Json;
 
 use super::node::Keyword;
 
-/// How many options of an `enum` a sentence lists.
+/// Maximum number of `enum` options that a message lists.
 const MAX_OPTIONS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct Error<'a> {
-    /// Where the value stands, as a JSON pointer.
+    /// The location of the value, as a JSON pointer.
     pub(crate) pointer: String,
     pub(crate) value: &'a Json,
-    /// What it does not fit.
+    /// The keyword that failed.
     pub(crate) keyword: &'a Keyword,
     pub(crate) detail: Detail<'a>,
 }
 
-/// What a keyword alone does not tell.
+/// Details that the keyword alone does not give.
 #[derive(Debug)]
 pub(crate) enum Detail<'a> {
     None,
@@ -32,25 +32,25 @@ pub(crate) enum Detail<'a> {
     },
     /// The items that are not allowed.
     Items(Vec<&'a Json>),
-    /// The key whose name does not fit, why, and the names that would.
+    /// The key with an invalid name, the reason, and the names that would be valid.
     PropertyName {
         name: &'a str,
         message: String,
         options: Vec<String>,
     },
-    /// What is wrong with each branch of a union, where none fits.
+    /// The errors of each branch of a union, if none matches.
     Branches(Vec<Vec<Error<'a>>>),
-    /// More than one branch fits.
+    /// More than one branch matches.
     Several,
 }
 
 impl Error<'_> {
-    /// The sentence without the value, which may be long or secret.
+    /// Returns the message without the value, which may be long or secret.
     pub(crate) fn masked(&self) -> String {
         Sentence { error: self, value: &"value", is_masked: true }.to_string()
     }
 
-    /// Where the value does not fit: its own place, or the member that is missing or too many.
+    /// Returns the location of the error: the value itself, or its missing or unexpected member.
     pub(crate) fn place(&self) -> String {
         let member = match (&self.detail, self.keyword) {
             (Detail::Missing(name), _) => Some(*name),
@@ -72,7 +72,7 @@ impl Display for Error<'_> {
 
 struct Sentence<'a> {
     error: &'a Error<'a>,
-    /// What stands for the value.
+    /// The text shown for the value.
     value: &'a dyn Display,
     is_masked: bool,
 }

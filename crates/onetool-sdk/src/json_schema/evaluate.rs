@@ -1,8 +1,8 @@
-//! Whether a value fits.
+//! Checks whether a value is valid.
 //!
-//! The work is limited: every node that is visited is a step, and so is whatever else may take long. A value whose check
+//! The work is limited: every visited node is a step, and so is anything else that may take long. A value whose check
 //! takes more than [`MAX_STEPS`] steps, nests more than [`MAX_EVALUATION_DEPTH`] schemas, or has a text that a pattern
-//! cannot be matched against, counts as not fitting, even below a `not`.
+//! cannot be matched against, counts as invalid, even below a `not`.
 
 use std::cmp::Ordering;
 
@@ -12,14 +12,14 @@ use super::node::{Additional, Contains, Keyword, NodeId, Properties, ResourceId}
 use super::pattern::Pattern;
 use super::{Schema, number, scan};
 
-/// How many steps the check of one value may take.
+/// Maximum number of steps to check one value.
 pub(super) const MAX_STEPS: u64 = 10_000_000;
-/// How many schemas may be entered before one is left.
+/// Maximum depth of nested schemas during evaluation.
 pub(super) const MAX_EVALUATION_DEPTH: usize = 1_000;
 
-/// What a match costs that may backtrack.
+/// Cost of a match that may backtrack, in steps.
 const BACKTRACKING_STEPS: u64 = 100;
-/// How much of a text, or how many values in a list, cost as much as a node.
+/// The number of bytes of a text, or of values in a list, that cost as much as a node.
 const PER_STEP: usize = 16;
 
 pub(super) fn is_valid(schema: &Schema, value: &Json) -> bool {
@@ -30,13 +30,13 @@ pub(super) fn is_valid(schema: &Schema, value: &Json) -> bool {
 /// One check of one value.
 pub(super) struct Run<'a> {
     pub(super) schema: &'a Schema,
-    /// Whether the check came to its limits. Every answer is then worthless.
+    /// Whether the check exceeded its limits. If so, no result is meaningful.
     pub(super) is_given_up: bool,
     steps: u64,
     depth: usize,
-    /// The references that are being followed, each with the address of the value.
+    /// The references being followed, each with the address of the value.
     followed: Vec<(NodeId, usize)>,
-    /// The resources that were entered, where references depend on it.
+    /// The resources that were entered, if references depend on them.
     scope: Vec<ResourceId>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         self.is_given_up |= self.steps > MAX_STEPS;
     }
 
-    /// Enters a node, if the limits allow it; to be followed by [`Self::leave`] with what it returns.
+    /// Enters a node, if the limits allow it; pass the result to [`Self::leave`] afterwards.
     pub(super) fn enter(&mut self, id: NodeId) -> Option<Entered> {
         self.spend(1);
         self.is_given_up |= self.depth >= MAX_EVALUATION_DEPTH;
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
         is_valid
     }
 
-    /// Whether `value` fits a keyword of the node `owner`.
+    /// Whether `value` satisfies a keyword of the node `owner`.
     pub(super) fn keyword(&mut self, keyword: &Keyword, owner: NodeId, value: &Json) -> bool {
         match keyword {
             Keyword::Type(types) => return types.contains(value),
@@ -129,12 +129,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many of the nodes fit, looking no further than `enough`.
+    /// Counts the nodes that accept `value`, stopping at `enough`.
     pub(super) fn count_valid(&mut self, nodes: &[NodeId], value: &Json, enough: usize) -> usize {
         nodes.iter().filter(|node| self.node(**node, value)).take(enough).count()
     }
 
-    /// A reference that leads back to itself, with the same value, adds nothing to what is being checked anyway.
+    /// A reference that leads back to itself with the same value adds nothing to the check in progress.
     fn follow(&mut self, target: NodeId, value: &Json) -> bool {
         let Some(step) = self.start_following(target, value) else { return true };
         let is_valid = self.node(target, value);
@@ -142,10 +142,10 @@ impl<'a> Run<'a> {
         is_valid
     }
 
-    /// `None` where this reference is being followed already.
+    /// Returns `None` if this reference is already being followed.
     pub(super) fn start_following(&mut self, target: NodeId, value: &Json) -> Option<usize> {
         let step = (target, scan::address(value));
-        // References with other values stand below those with this one.
+        // References for other values are below those for this one.
         let same_value = self.followed.iter().rev().take_while(|(_, place)| *place == step.1);
         let mut count = 0;
         for followed in same_value {
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         self.followed.truncate(step - 1);
     }
 
-    /// What a reference means here that depends on the way that evaluation took.
+    /// Resolves a reference that depends on the path evaluation took.
     pub(super) fn dynamic_target(&mut self, keyword: &Keyword) -> NodeId {
         self.spend(self.scope.len() as u64);
         let find = |anchors: &[(ResourceId, NodeId)], resource: ResourceId| {
@@ -305,7 +305,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What [`Run::leave`] must undo.
+/// The state that [`Run::leave`] must undo.
 #[must_use]
 pub(super) struct Entered {
     has_scope: bool,
@@ -322,7 +322,7 @@ fn is_number_valid(keyword: &Keyword, number: &Number) -> bool {
     }
 }
 
-/// Whether a text has so many characters.
+/// Whether a text has at least `count` characters.
 fn has_at_least(text: &str, count: u64) -> bool {
     count == 0 || text.len() as u64 >= count && text.chars().nth(count as usize - 1).is_some()
 }

@@ -1,6 +1,6 @@
-//! What does not fit, and where.
+//! Collects what is invalid, and where.
 //!
-//! Walks a value like [`super::evaluate`] does, but goes on after a keyword that fails. The same limits hold.
+//! Walks a value like [`super::evaluate`] does, but continues after a keyword that fails. The same limits hold.
 
 use serde_json::{Map, Value as Json};
 
@@ -10,7 +10,7 @@ use super::node::{Additional, Keyword, Node, NodeId, Properties};
 use super::{Outcome, Schema};
 use crate::validation::escape;
 
-/// How many errors are kept of each branch of a union.
+/// Maximum number of errors kept per branch of a union.
 const MAX_BRANCH_ERRORS: usize = 32;
 
 pub(super) fn check<'a>(schema: &'a Schema, value: &'a Json, limit: usize) -> Outcome<'a> {
@@ -30,9 +30,9 @@ pub(super) fn check<'a>(schema: &'a Schema, value: &'a Json, limit: usize) -> Ou
 
 struct Explanation<'a> {
     run: Run<'a>,
-    /// The pointer to the value that is looked at.
+    /// The pointer to the current value.
     path: String,
-    /// How many errors are wanted.
+    /// Maximum number of errors to collect.
     limit: usize,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Explanation<'a> {
         self.run.leave(entered);
     }
 
-    /// A value within the one that is looked at.
+    /// Checks a member or item of the current value.
     fn child<'v>(&mut self, step: &str, id: NodeId, value: &'v Json, out: &mut Vec<Error<'v>>)
     where
         'a: 'v,
@@ -123,7 +123,7 @@ impl<'a> Explanation<'a> {
         }
     }
 
-    /// What is wrong with each branch of a union.
+    /// Collects the errors of each branch of a union.
     fn branches<'v>(&mut self, nodes: &[NodeId], value: &'v Json) -> Detail<'v>
     where
         'a: 'v,
@@ -215,7 +215,7 @@ impl<'a> Explanation<'a> {
         }
     }
 
-    /// The properties that a node lists.
+    /// Returns the properties that a node lists.
     fn known_names(&self, owner: NodeId) -> Vec<&'a str> {
         let node: &'a Node = &self.run.schema.nodes[owner as usize];
         let listed = node.keywords.iter().find_map(|keyword| match keyword {
@@ -279,7 +279,7 @@ impl<'a> Explanation<'a> {
                 Additional::Node(node) if !is_known => self.child(name, node, value, out),
                 _ => {}
             }
-            // Whoever wants one error gets the first.
+            // With a limit of one, only the first error is reported.
             if self.limit == 1 && !(out.is_empty() && unexpected.is_empty()) {
                 break;
             }

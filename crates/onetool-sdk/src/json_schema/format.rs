@@ -1,6 +1,6 @@
 //! Formats: what `format` asserts of a text, in the drafts in which it is an assertion (4, 6 and 7).
 //!
-//! A format that is not known here, or not in the draft, says nothing.
+//! A format that is unknown here, or not part of the draft, asserts nothing.
 
 use super::pattern::Pattern;
 use super::{Draft, uri};
@@ -11,7 +11,7 @@ pub(crate) enum Format {
     DateTime,
     Email,
     Hostname,
-    /// Up to draft 6, a label with two hyphens may mean anything.
+    /// Up to draft 6, a label with two hyphens has no special meaning.
     PlainHostname,
     Ipv4,
     Ipv6,
@@ -27,7 +27,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that `draft` asserts by this name.
+    /// Returns the format that `draft` asserts by this name.
     pub(super) fn named(name: &str, draft: Draft) -> Option<Self> {
         let (format, since) = match name {
             "date" => (Self::Date, Draft::Draft4),
@@ -93,10 +93,10 @@ impl Format {
     }
 }
 
-/// Minutes of a day.
+/// Minutes per day.
 const DAY: u32 = 24 * 60;
 
-/// Two digits at the beginning.
+/// Parses two leading digits.
 fn two_digits(bytes: &[u8]) -> Option<u32> {
     match bytes {
         [a @ b'0'..=b'9', b @ b'0'..=b'9', ..] => Some(u32::from(a - b'0') * 10 + u32::from(b - b'0')),
@@ -163,13 +163,13 @@ fn is_hostname(text: &str, is_label: fn(&str) -> bool) -> bool {
         })
 }
 
-/// Two hyphens in the third and fourth place mean an encoding, and `xn` is the only one.
+/// Hyphens in the third and fourth position mark an encoding, and `xn` is the only one.
 fn has_no_foreign_prefix(label: &str) -> bool {
     label.get(2..4) != Some("--") || label.starts_with("xn--") && label.len() > 4
 }
 
 fn is_email(text: &str) -> bool {
-    // A name may stand before an address in angle brackets.
+    // A display name may precede an address in angle brackets.
     let address = match text.rsplit_once(" <") {
         Some((_, address)) => match address.trim().strip_suffix('>') {
             Some(address) => address,
@@ -223,7 +223,7 @@ fn is_relative_pointer(text: &str) -> bool {
     is_number && (rest.is_empty() || rest == "#" || rest.starts_with('/') && is_escaped(rest))
 }
 
-/// RFC 6570, with the operators that it reserves.
+/// RFC 6570, including its reserved operators.
 fn is_uri_template(mut rest: &[u8]) -> bool {
     while let Some((byte, after)) = rest.split_first() {
         rest = match byte {
@@ -251,7 +251,7 @@ fn is_uri_template(mut rest: &[u8]) -> bool {
     true
 }
 
-/// A name with `*` or a number of characters after it.
+/// Whether `text` is a name, optionally followed by `*` or a maximum length.
 fn is_variable(text: &[u8]) -> bool {
     let name = match text.iter().position(|byte| *byte == b':') {
         Some(at) => match &text[at + 1..] {

@@ -1,12 +1,12 @@
 //! A JSON Schema validator: drafts 4, 6, 7, 2019-09 and 2020-12.
 //!
-//! A schema document is read once ([`scan`]: are its keywords well-formed, which names does it define), then every schema
-//! that is reachable becomes a [`node::Node`] of keywords ([`compile`]; references are resolved by [`references`]). Values
-//! are checked by [`evaluate`], and what does not fit is collected by [`explain`] as [`error::Error`]s.
+//! A schema document is scanned once ([`scan`]: checks that its keywords are well-formed and collects the names it
+//! defines), then every reachable schema becomes a [`node::Node`] of keywords ([`compile`]; references are resolved by
+//! [`references`]). Values are checked by [`evaluate`], and errors are collected by [`explain`] as [`error::Error`]s.
 //!
 //! **Invariant**: schemas and values are hostile input. Nothing is fetched, no recursion is deeper than
-//! [`evaluate::MAX_EVALUATION_DEPTH`], and a check ends after [`evaluate::MAX_STEPS`] steps at the latest. Callers limit how
-//! deep a document nests before they compile it.
+//! [`evaluate::MAX_EVALUATION_DEPTH`], and a check ends after at most [`evaluate::MAX_STEPS`] steps. Callers limit the
+//! nesting depth of a document before they compile it.
 
 mod assertions;
 mod compile;
@@ -44,11 +44,11 @@ pub(crate) struct Invalid {
 #[derive(Debug)]
 pub(crate) struct Schema {
     nodes: Vec<node::Node>,
-    /// Whether a reference depends on how evaluation got there.
+    /// Whether a reference depends on the path evaluation took.
     has_dynamic_references: bool,
 }
 
-/// What a check of a value came to.
+/// The outcome of a check.
 pub(crate) enum Outcome<'a> {
     Valid,
     Invalid(Vec<Error<'a>>),
@@ -57,7 +57,7 @@ pub(crate) enum Outcome<'a> {
 }
 
 impl Schema {
-    /// Compiles a schema of `draft`, or else of the draft that its `$schema` names, or else of 2020-12.
+    /// Compiles a schema of `draft`, otherwise of the draft that its `$schema` names, otherwise of 2020-12.
     pub(crate) fn compile(schema: &Json, draft: Option<Draft>) -> Result<Self, Invalid> {
         let draft = match (draft, schema.get("$schema").and_then(Json::as_str)) {
             (Some(draft), _) => draft,
@@ -74,7 +74,7 @@ impl Schema {
         evaluate::is_valid(self, value)
     }
 
-    /// Up to `limit` errors. With a limit of one, an object's first unknown key is told alone.
+    /// Returns up to `limit` errors. With a limit of one, only the first unknown key of an object is reported.
     pub(crate) fn check<'a>(&'a self, value: &'a Json, limit: usize) -> Outcome<'a> {
         explain::check(self, value, limit)
     }

@@ -1,4 +1,4 @@
-//! What a schema is compiled to: nodes that hold keywords and refer to one another by number.
+//! The compiled form of a schema: nodes that hold keywords and refer to one another by index.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::content::Encoding;
 use super::format::Format;
 use super::pattern::Pattern;
 
-/// The place of a node in its schema.
+/// Index of a node in its schema.
 pub(super) type NodeId = u32;
-/// The place of a resource (a schema with an `$id`) in its document; 0 is the document itself.
+/// Index of a resource (a schema with an `$id`) in its document; 0 is the document itself.
 pub(super) type ResourceId = u32;
 
 /// Keys of an object.
 pub(super) type Names = Box<[Box<str>]>;
 
-/// One schema. It has no keywords where every value fits.
+/// One schema. Without keywords, it accepts every value.
 #[derive(Debug)]
 pub(super) struct Node {
     /// In the order in which they are checked: cheap ones first.
@@ -31,9 +31,9 @@ pub(crate) enum Keyword {
     /// The schema `false`.
     False,
     Type(Types),
-    /// The value, and how many steps it takes to compare.
+    /// The value, and the number of steps a comparison takes.
     Const(Json, u64),
-    /// The options, and how many steps it takes to compare all of them.
+    /// The options, and the number of steps to compare all of them.
     Enum(Box<[Json]>, u64),
     Minimum(Number),
     Maximum(Number),
@@ -51,14 +51,14 @@ pub(crate) enum Keyword {
     Pattern(Arc<Pattern>),
     Format(Format),
     ContentEncoding(Encoding),
-    /// `application/json`, in an encoding.
+    /// `application/json`, optionally encoded.
     ContentJson(Option<Encoding>),
     UniqueItems,
     Properties(Box<Properties>),
     PropertyNames(NodeId),
     /// `prefixItems`, or `items` as a list: the nodes of the first items.
     Prefix(Box<[NodeId]>),
-    /// The node of all items from the given one on.
+    /// The node of all items from the given index on.
     Rest(usize, NodeId),
     /// `additionalItems: false`.
     NoItemsAfter(usize),
@@ -69,7 +69,7 @@ pub(crate) enum Keyword {
     AllOf(Box<[NodeId]>),
     AnyOf(Box<[NodeId]>),
     OneOf(Box<[NodeId]>),
-    /// The node, and the schema as it is written.
+    /// The node, and the schema as written.
     Not(NodeId, Json),
     If(If),
     UnevaluatedProperties(NodeId),
@@ -81,12 +81,12 @@ pub(crate) enum Keyword {
     MetaSchema(Draft),
 }
 
-/// `properties`, `patternProperties` and `additionalProperties`, for each depends on the others.
+/// `properties`, `patternProperties` and `additionalProperties`, because each depends on the others.
 #[derive(Debug)]
 pub(crate) struct Properties {
     /// In the schema's order.
     pub(super) named: Box<[(Box<str>, NodeId)]>,
-    /// Positions in `named`, ordered by name; empty where there are few.
+    /// Positions in `named`, ordered by name; empty if there are few.
     pub(super) sorted: Box<[u32]>,
     pub(super) patterns: Box<[(Arc<Pattern>, NodeId)]>,
     pub(super) additional: Additional,
@@ -115,17 +115,17 @@ pub(crate) struct If {
     pub(super) otherwise: Option<NodeId>,
 }
 
-/// The node that each resource has for a reference, ordered by resource. All references of the same name share it.
+/// The node for a reference in each resource, ordered by resource. Shared by all references of the same name.
 pub(super) type Anchors = Arc<[(ResourceId, NodeId)]>;
 
-/// A reference to the outermost resource on the way here that has the anchor.
+/// A reference to the outermost resource on the evaluation path that has the anchor.
 #[derive(Debug)]
 pub(crate) struct DynamicRef {
     pub(super) fallback: NodeId,
     pub(super) anchors: Anchors,
 }
 
-/// A reference to the outermost of the resources on the way here that say `$recursiveAnchor`.
+/// A reference to the outermost resource on the evaluation path that has `$recursiveAnchor`.
 #[derive(Debug)]
 pub(crate) struct RecursiveRef {
     pub(super) own: NodeId,
@@ -133,7 +133,7 @@ pub(crate) struct RecursiveRef {
     pub(super) anchors: Anchors,
 }
 
-/// Names to search one by one; more are searched in order.
+/// Up to this many names are searched linearly, more by binary search.
 pub(super) const FEW_NAMES: usize = 12;
 
 impl Properties {
@@ -181,7 +181,7 @@ impl Types {
         Self(if draft == Draft::Draft4 { LITERAL_INTEGERS } else { 0 })
     }
 
-    /// `None` where there is no such type.
+    /// Adds a type; `None` if there is no such type.
     pub(super) fn with(self, name: &str) -> Option<Self> {
         let at = NAMES.iter().position(|known| *known == name)?;
         Some(Self(self.0 | 1 << at))
@@ -194,7 +194,7 @@ impl Types {
             Json::Number(number) => {
                 let is_literal_only = self.0 & LITERAL_INTEGERS != 0;
                 let is_integer = number.as_f64().filter(|_| number.is_f64()).is_none_or(|float| {
-                    // Integers that are too large for anything else are floats, too.
+                    // Integers too large for any integer type are floats, too.
                     if is_literal_only { float.abs() >= BEYOND_INTEGERS } else { float.fract() == 0.0 }
                 });
                 if is_integer { INTEGER | NUMBER } else { NUMBER }

@@ -1,4 +1,4 @@
-//! Numbers and equality as JSON Schema sees them: `1` and `1.0` are the same, and integers are compared exactly.
+//! Numbers and equality as JSON Schema defines them: `1` and `1.0` are the same, and integers are compared exactly.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value as Json};
 
 /// Arrays up to this length are compared item by item; longer ones are hashed.
 const FEW_ITEMS: usize = 15;
-/// Beyond it, a float no longer holds every integer.
+/// Above this, a float can no longer represent every integer.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn compare(left: &Number, right: &Number) -> Ordering {
@@ -28,7 +28,7 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default()
 }
 
-/// An integer is within `i64::MIN..=u64::MAX`, so whatever a float saturates to compares right.
+/// An integer is within `i64::MIN..=u64::MAX`, so a float that saturates still compares correctly.
 fn compare_mixed(integer: i128, float: f64) -> Ordering {
     let whole = float.trunc();
     integer.cmp(&(whole as i128)).then_with(|| 0.0.partial_cmp(&(float - whole)).unwrap_or(Ordering::Equal))
@@ -52,10 +52,10 @@ fn equal_objects(left: &Map<String, Json>, right: &Map<String, Json>) -> bool {
     left.len() == right.len() && left.iter().all(|(key, left)| right.get(key).is_some_and(|right| equal(left, right)))
 }
 
-/// How much of a text counts as much as a value.
+/// The number of bytes of a text that cost as much as one value.
 const TEXT_PER_STEP: usize = 16;
 
-/// How many steps it takes to walk a value.
+/// Returns the number of steps it takes to walk a value.
 pub(super) fn weight(value: &Json) -> u64 {
     match value {
         Json::String(text) => 1 + (text.len() / TEXT_PER_STEP) as u64,
@@ -73,7 +73,7 @@ pub(super) fn are_unique(items: &[Json]) -> bool {
     items.iter().all(|item| seen.insert(Hashed(item)))
 }
 
-/// A value that hashes like every value that equals it.
+/// A value with a hash that is the same for all equal values.
 struct Hashed<'a>(&'a Json);
 
 impl PartialEq for Hashed<'_> {
@@ -89,7 +89,7 @@ impl Hash for Hashed<'_> {
         match self.0 {
             Json::Null => state.write_u8(0),
             Json::Bool(value) => value.hash(state),
-            // Adding zero makes `-0.0` a `0.0`.
+            // Adding zero turns `-0.0` into `0.0`.
             Json::Number(number) => (float(number) + 0.0).to_bits().hash(state),
             Json::String(text) => text.hash(state),
             Json::Array(items) => items.iter().for_each(|item| Self(item).hash(state)),
@@ -107,7 +107,7 @@ impl Hash for Hashed<'_> {
     }
 }
 
-/// Whether a number is a multiple of another, both taken as the decimals that they are written as.
+/// Whether a number is a multiple of another, both interpreted as the decimals they are written as.
 pub(super) fn is_multiple_of(number: &Number, divisor: f64) -> bool {
     let value = float(number);
     if divisor.fract() != 0.0 {
@@ -132,11 +132,11 @@ fn divides(value: f64, divisor: f64) -> bool {
         return (0..difference).fold(digits % divisor, |rest, _| rest * 10 % divisor) == 0;
     }
     let scaled = 10_i128.checked_pow(difference).and_then(|scale| divisor.checked_mul(scale));
-    // What is too large to be held is larger than any digits.
+    // A divisor too large for `i128` is larger than any digits.
     scaled.is_some_and(|divisor| digits % divisor == 0)
 }
 
-/// The shortest digits that mean `value`, and their power of ten.
+/// Returns the shortest digits that represent `value`, and their power of ten.
 fn decimal(value: f64) -> Option<(i128, i32)> {
     let text = format!("{value:e}");
     let (digits, exponent) = text.split_once('e')?;

@@ -1,17 +1,17 @@
-//! Patterns: regular expressions as ECMAScript means them, for engines that mean some things differently.
+//! Patterns: translates ECMAScript regular expressions for engines that interpret some syntax differently.
 //!
-//! `\d`, `\w` and `\s` are spelled out, what `[` `&&` `--` and `~~` mean inside of classes is escaped, and control escapes
-//! become characters. Most patterns run in linear time; only those with look-around or back-references may backtrack, and
-//! then only so often.
+//! `\d`, `\w` and `\s` are expanded; `[`, `&&`, `--` and `~~`, which engines interpret inside classes, are escaped;
+//! control escapes become characters. Most patterns run in linear time; only those with look-around or back-references
+//! may backtrack, a limited number of times.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use regex_syntax::ast::{ErrorKind, parse::Parser};
 
-/// How often a pattern may backtrack before its match counts as unfinished.
+/// Maximum backtracking steps before a match counts as unfinished.
 const MAX_BACKTRACKING: usize = 100_000;
-/// How large a compiled pattern may get, in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 const DIGITS: &str = "0-9";
@@ -21,7 +21,7 @@ const SPACE: &str = r"\x09-\x0d\x20\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{202
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// As the schema writes it.
+    /// The pattern as written in the schema.
     source: Box<str>,
     engine: Engine,
 }
@@ -36,12 +36,12 @@ enum Engine {
     Backtracking(Box<fancy_regex::Regex>),
 }
 
-/// A match that was given up.
+/// A match that was abandoned.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unfinished;
 
 impl Pattern {
-    /// `None` where it is not a pattern, or would get too large.
+    /// Returns `None` if the pattern is invalid or too large.
     pub(super) fn new(source: &str) -> Option<Self> {
         let engine = match literal(source) {
             Some(engine) => engine,
@@ -72,7 +72,7 @@ impl Pattern {
     }
 }
 
-/// Most patterns of keys are plain text with an anchor, and an engine takes far longer to build than they to compare.
+/// Most patterns for keys are plain text with an anchor, which is compared far faster than an engine is built.
 fn literal(source: &str) -> Option<Engine> {
     let rest = source.strip_prefix('^')?;
     let (rest, is_exact) = rest.strip_suffix('$').map_or((rest, false), |rest| (rest, true));
@@ -102,11 +102,11 @@ fn compile(source: &str) -> Option<Engine> {
     }
 }
 
-/// What the next atom of a class may be.
+/// The position within a class.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Start,
-    /// After an atom that may begin a range.
+    /// After an atom that may start a range.
     AfterAtom,
     /// After a class such as `\w`, which cannot.
     AfterClass,
@@ -114,8 +114,8 @@ enum Place {
     RangeEnd,
 }
 
-/// The pattern with control escapes as characters, and with everything escaped that only the engine would take as syntax
-/// of a class.
+/// Returns the pattern with control escapes as characters, and with everything escaped that only the engine would
+/// interpret as class syntax.
 fn prepared(source: &str) -> Option<Cow<'_, str>> {
     if !source.contains('[') && !source.contains("\\c") {
         return Some(Cow::Borrowed(source));
@@ -191,7 +191,7 @@ fn after_atom(place: Place) -> Place {
     if place == Place::RangeEnd { Place::Start } else { Place::AfterAtom }
 }
 
-/// `None` for `\a`, which ECMAScript does not have.
+/// Returns `None` for `\a`, which ECMAScript does not have.
 fn with_classes_spelled_out(pattern: &str) -> Option<Cow<'_, str>> {
     if !pattern.contains('\\') {
         return Some(Cow::Borrowed(pattern));

@@ -1,4 +1,4 @@
-//! Where references lead. They stay inside of the document, or name the meta-schema of a draft.
+//! Resolves references. They stay inside the document, or name the meta-schema of a draft.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value as Json;
@@ -7,18 +7,18 @@ use super::node::ResourceId;
 use super::scan::{Context, Document, address};
 use super::{Draft, Invalid, uri};
 
-/// What a reference means.
+/// The target of a reference.
 pub(super) enum Target<'s> {
     Schema {
         schema: &'s Json,
         context: Context,
-        /// The name of the `$dynamicAnchor` that it was found by.
+        /// The name of the `$dynamicAnchor` through which it was found.
         dynamic_anchor: Option<&'s str>,
     },
     MetaSchema(Draft),
 }
 
-/// Finds what `reference` means in a schema at `from`; fails with a reason.
+/// Resolves `reference` from a schema at `from`; fails with a reason.
 pub(super) fn resolve<'s>(document: &Document<'s>, reference: &'s str, from: Context) -> Result<Target<'s>, String> {
     let (place, fragment) = reference.rsplit_once('#').unwrap_or((reference, ""));
     let resource = if place.is_empty() {
@@ -57,7 +57,7 @@ fn unknown_resource(reference: &str) -> String {
     format!("Resource '{reference}' is not part of the schema, and none is fetched")
 }
 
-/// Fails for the first reference to a resource that is not there, whether or not anything needs it.
+/// Fails for the first reference to a missing resource, even if nothing needs it.
 pub(super) fn check_outward(document: &Document<'_>) -> Result<(), Invalid> {
     for (reference, context, pointer) in &document.outward {
         let place = reference.split('#').next().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(super) fn check_outward(document: &Document<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Follows a JSON pointer, which may lead into a resource of its own.
+/// Follows a JSON pointer, which may lead into another resource.
 fn follow<'s>(document: &Document<'s>, resource: ResourceId, pointer: &str) -> Option<Target<'s>> {
     let root = &document.resources[resource as usize];
     let (mut schema, mut context) = (root.root, root.context);

@@ -1,7 +1,7 @@
-//! Reads a schema document before it is compiled: whether every keyword has a value that its draft allows, and which
-//! schemas have names that references may use (`$id`, `$anchor`, `$dynamicAnchor`).
+//! Scans a schema document before it is compiled: checks that every keyword has a value that its draft allows, and
+//! collects the names that references may use (`$id`, `$anchor`, `$dynamicAnchor`).
 //!
-//! What a draft does not know is ignored.
+//! Keywords that a draft does not define are ignored.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::node::{ResourceId, Types};
 use super::pattern::Pattern;
 use super::{Draft, Invalid, uri};
 
-/// The base of a document that does not name itself.
+/// The base URI of a document without an `$id`.
 pub(super) const DEFAULT_BASE: &str = "json-schema:///";
 
-/// Texts to compare one by one; more are hashed.
+/// Up to this many texts are compared one by one; more are hashed.
 const FEW_TEXTS: usize = 8;
 
-/// What the place of a schema decides.
+/// The properties of a schema that depend on its location.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context {
     pub(super) draft: Draft,
     pub(super) resource: ResourceId,
 }
 
-/// A schema that has an `$id`, or the document.
+/// A schema with an `$id`, or the document itself.
 pub(super) struct Resource<'s> {
     pub(super) uri: String,
     pub(super) root: &'s Json,
@@ -38,22 +38,22 @@ pub(super) struct Anchor<'s> {
     pub(super) is_dynamic: bool,
 }
 
-/// What a document holds.
+/// The contents of a document.
 #[derive(Default)]
 pub(super) struct Document<'s> {
     pub(super) resources: Vec<Resource<'s>>,
     pub(super) by_uri: HashMap<String, ResourceId>,
     pub(super) anchors: HashMap<(ResourceId, &'s str), Anchor<'s>>,
-    /// The schemas that were checked, by address.
+    /// The schemas already checked, by address.
     pub(super) places: HashMap<usize, Context>,
-    /// References that name a resource, each with its place.
+    /// References that name a resource, each with its location.
     pub(super) outward: Vec<(&'s str, Context, String)>,
     patterns: HashMap<&'s str, Arc<Pattern>>,
-    /// Whether any schema asks what others have evaluated.
+    /// Whether any schema has `unevaluatedProperties` or `unevaluatedItems`.
     pub(super) has_unevaluated: bool,
 }
 
-/// Makes a pointer one step longer.
+/// Appends a step to a pointer.
 pub(super) fn push_step(pointer: &mut String, step: &str) {
     pointer.push('/');
     if step.contains(['~', '/']) {
@@ -81,7 +81,7 @@ impl<'s> Document<'s> {
         Ok(document)
     }
 
-    /// Compiles a pattern, once; fails with a reason.
+    /// Compiles a pattern or returns the cached one; fails with a reason.
     pub(super) fn pattern(&mut self, source: &'s str) -> Result<Arc<Pattern>, String> {
         if let Some(pattern) = self.patterns.get(source) {
             return Ok(pattern.clone());
@@ -92,14 +92,14 @@ impl<'s> Document<'s> {
         Ok(pattern)
     }
 
-    /// Checks a schema that stands where none is expected, because a reference leads to it.
+    /// Checks a schema at a location where none is expected, because a reference points to it.
     pub(super) fn scan_target(&mut self, schema: &'s Json, context: Context) -> Result<(), Invalid> {
         let context = Context { draft: nested_draft(schema, context.draft), ..context };
         Scan { document: self, path: String::new() }.object(schema, context)
     }
 }
 
-/// The `$id` of a schema, if it makes it a resource.
+/// Returns the `$id` of a schema, if that makes it a resource.
 fn own_id(schema: &Json, draft: Draft) -> Option<&str> {
     let object = schema.as_object()?;
     let id = object.get(draft.id_keyword())?.as_str()?;
@@ -107,17 +107,17 @@ fn own_id(schema: &Json, draft: Draft) -> Option<&str> {
     (!is_hidden).then_some(id)
 }
 
-/// Whether a schema may have a name, a draft or a reference; most have none.
+/// Whether a schema may have a name, a draft or a reference; most have none of these.
 fn has_names(schema: &Json) -> bool {
     schema.as_object().is_some_and(|object| object.keys().any(|key| key.starts_with('$') || key == "id"))
 }
 
-/// A schema within another may name a draft of its own.
+/// Returns the draft of a nested schema, which may name its own.
 fn nested_draft(schema: &Json, draft: Draft) -> Draft {
     schema.get("$schema").and_then(Json::as_str).and_then(Draft::named).unwrap_or(draft)
 }
 
-/// What the value of a keyword must be.
+/// The expected form of a keyword's value.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -135,7 +135,7 @@ enum Shape {
     Texts,
     TextsMap,
     Schema,
-    /// In draft 4, where booleans are not schemas.
+    /// For draft 4, where booleans are not schemas.
     SchemaOrFlag,
     Schemas,
     SchemaOrSchemas,
@@ -144,7 +144,7 @@ enum Shape {
     Dependencies,
 }
 
-/// What `draft` says of a keyword; `None` where it says nothing.
+/// Returns the form that `draft` requires of a keyword; `None` if it defines no such keyword.
 fn shape(keyword: &str, draft: Draft) -> Option<Shape> {
     use Draft::{Draft4, Draft6, Draft7, Draft201909, Draft202012};
     let (shape, since) = match keyword {
@@ -197,7 +197,7 @@ fn shape(keyword: &str, draft: Draft) -> Option<Shape> {
 
 struct Scan<'d, 's> {
     document: &'d mut Document<'s>,
-    /// The pointer to what is read.
+    /// The pointer to the current location.
     path: String,
 }
 
@@ -214,7 +214,7 @@ impl<'s> Scan<'_, 's> {
         if holds { Ok(()) } else { self.fail(format!(r#"{value} is not of type "{name}""#)) }
     }
 
-    /// Does something with the path one step longer.
+    /// Runs `read` with the path extended by one step.
     fn within(&mut self, step: &str, read: impl FnOnce(&mut Self) -> Result<(), Invalid>) -> Result<(), Invalid> {
         let length = self.path.len();
         push_step(&mut self.path, step);
@@ -223,7 +223,7 @@ impl<'s> Scan<'_, 's> {
         outcome
     }
 
-    /// A schema within another.
+    /// Scans a nested schema.
     fn schema(&mut self, schema: &'s Json, parent: Context) -> Result<(), Invalid> {
         match schema {
             Json::Object(_) => {}
@@ -271,7 +271,7 @@ impl<'s> Scan<'_, 's> {
         Ok(())
     }
 
-    /// Notes what a schema is called, and which resource it refers to.
+    /// Records the names of a schema, and the resource it refers to.
     fn names(&mut self, schema: &'s Json, object: &'s Map<String, Json>, context: Context) {
         let text = |keyword: &str| object.get(keyword).and_then(Json::as_str);
         let classic = text(context.draft.id_keyword()).and_then(|id| id.strip_prefix('#'));
@@ -385,7 +385,7 @@ impl<'s> Scan<'_, 's> {
         }
     }
 
-    /// Up to draft 7, patterns must be valid even where nothing needs them.
+    /// Up to draft 7, patterns must be valid even if nothing needs them.
     fn pattern(&mut self, source: &'s str, draft: Draft) -> Result<(), Invalid> {
         if !draft.is_classic() {
             return Ok(());
@@ -420,7 +420,7 @@ fn is_anchor(name: &str, draft: Draft) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c) || more.contains(c))
 }
 
-/// Whether a value is a valid schema of `draft`, as its meta-schema has it.
+/// Whether a value is a valid schema according to the meta-schema of `draft`.
 pub(super) fn is_schema(value: &Json, draft: Draft) -> bool {
     match value {
         Json::Object(_) => Document::scan(value, draft).is_ok(),

@@ -1,20 +1,20 @@
-//! Which properties and items a schema has evaluated, for `unevaluatedProperties` and `unevaluatedItems`.
+//! Determines which properties and items a schema has evaluated, for `unevaluatedProperties` and `unevaluatedItems`.
 //!
-//! Found by walking the schemas that apply to the same value: those that fit tell what they look at.
+//! Walks the schemas that apply to the same value: those that match contribute what they evaluate.
 
 use serde_json::{Map, Value as Json};
 
 use super::evaluate::Run;
 use super::node::{Keyword, NodeId};
 
-/// Tells references that are followed to mark from those that are followed to check.
+/// Distinguishes references followed for marking from those followed for checking.
 const MARKING: NodeId = 1 << 31;
 
-/// What has been evaluated of one value: a mark for each property or item, in order.
+/// What has been evaluated of one value: one mark per property or item, in order.
 type Marks = Vec<bool>;
 
 impl Run<'_> {
-    /// The positions of properties that nothing else has evaluated, and that do not fit `node`.
+    /// Returns the positions of properties that nothing else has evaluated and that do not match `node`.
     pub(super) fn unevaluated_properties(
         &mut self,
         owner: NodeId,
@@ -28,7 +28,7 @@ impl Run<'_> {
         values.filter(|(at, value)| !marks[*at] && !self.node(node, value)).map(|(at, _)| at).collect()
     }
 
-    /// The positions of items that nothing else has evaluated, and that do not fit `node`.
+    /// Returns the positions of items that nothing else has evaluated and that do not match `node`.
     pub(super) fn unevaluated_items(
         &mut self,
         owner: NodeId,
@@ -59,7 +59,7 @@ impl Run<'_> {
         self.leave(entered);
     }
 
-    /// Marks what the schemas evaluate that a keyword applies to the same value.
+    /// Marks what is evaluated by the schemas that a keyword applies to the same value.
     fn mark_in_place(&mut self, keyword: &Keyword, value: &Json, marks: &mut Marks) {
         match keyword {
             Keyword::Ref(target) => self.mark_target(*target, value, marks),
@@ -100,7 +100,7 @@ impl Run<'_> {
     }
 
     fn mark_target(&mut self, target: NodeId, value: &Json, marks: &mut Marks) {
-        // Marking what a schema evaluates is not the same as checking whether a value fits it.
+        // Marking what a schema evaluates is different from checking a value against it.
         if let Some(step) = self.start_following(target | MARKING, value) {
             self.mark(target, value, marks, IsOwner(false));
             self.stop_following(step);

@@ -1,8 +1,8 @@
-//! URI references (RFC 3986): whether a text is one, and what it means beside a base.
+//! URI references (RFC 3986): validates them, and resolves them against a base.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Which texts count.
+/// Which texts are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Uri,
@@ -21,7 +21,7 @@ impl Kind {
     }
 }
 
-/// A text taken apart. None of the parts holds its delimiters.
+/// A URI split into its parts, without delimiters.
 struct Parts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
@@ -86,7 +86,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What stands between brackets.
+/// Whether `text` is a valid IP literal, as found between brackets.
 fn is_address(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(['v', 'V']) else { return text.parse::<Ipv6Addr>().is_ok() };
     rest.split_once('.').is_some_and(|(version, address)| {
@@ -135,7 +135,7 @@ fn is_private(c: char) -> bool {
     (0xe000..=0xf8ff).contains(&c) || c >= 0xf_0000 && c & 0xffff <= 0xfffd
 }
 
-/// What `reference` means beside `base`, without its fragment.
+/// Resolves `reference` against `base`, without its fragment.
 pub(super) fn resolve(base: &str, reference: &str) -> String {
     let (base, reference) = (parts(base), parts(reference));
     let authority = reference.authority;
@@ -168,7 +168,7 @@ pub(super) fn resolve(base: &str, reference: &str) -> String {
     uri
 }
 
-/// Takes `.` and `..` out of a path.
+/// Removes `.` and `..` segments from a path.
 fn without_dots(path: &str) -> String {
     if !path.contains("./") && !path.ends_with('.') {
         return path.to_owned();
@@ -181,7 +181,7 @@ fn without_dots(path: &str) -> String {
             "." if is_last => kept.push(""),
             "." => {}
             ".." => {
-                // The first segment of an absolute path is empty, and stays.
+                // The first segment of an absolute path is empty and is kept.
                 if kept.len() > 1 || kept.first().is_some_and(|first| !first.is_empty()) {
                     kept.pop();
                 }

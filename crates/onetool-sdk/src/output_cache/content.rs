@@ -1,5 +1,5 @@
-//! Message contents as stored outputs. A text is one output. Parts are one output each, so that an image which appears
-//! twice is kept once, and a list of them that has the reference.
+//! Message contents as stored outputs. A text is one output. Parts are one output each, so that an image that appears
+//! twice is stored once, plus a list of them that carries the reference.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::{ErrorKind, MessageContent, Part, ToolError};
 const PARTS: &str = "application/vnd.onetool.parts+json";
 /// The media type of a part in MCP's own form.
 const BLOCK: &str = "application/vnd.onetool.block+json";
-/// How much is read or written at once.
+/// Chunk size for reading and writing.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
-/// How large an output may be to be given back as a whole.
+/// Maximum size of an output that is returned as a whole.
 const MAX_WHOLE_BYTES: u64 = 256 << 20;
 
 /// One part in a list.
@@ -41,7 +41,7 @@ impl PartEntry {
         self.media_type == TEXT_MEDIA_TYPE
     }
 
-    /// One line that stands for a part that is not text.
+    /// Returns a line that represents a part that is not text.
     pub(super) fn placeholder(&self) -> String {
         format!("[{}, {} bytes, ref_id {}]", self.media_type, self.bytes, self.reference)
     }

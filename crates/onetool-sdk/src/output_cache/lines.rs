@@ -1,4 +1,4 @@
-//! Reading stored outputs by lines, a chunk at a time: memory does not grow with the output.
+//! Reads stored outputs by lines, one chunk at a time: memory does not grow with the output.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -9,23 +9,23 @@ use super::content::{CHUNK_BYTES, Shape, shape};
 use super::store::{OutputRef, OutputStore};
 use crate::{LineCutter, PagedLine, Surroundings, ToolError};
 
-/// How much of one line is given, in bytes; the rest of a longer line is left out and said to be.
+/// Maximum length of a returned line, in bytes; a note says how much of a longer line is left out.
 pub const MAX_LINE_BYTES: usize = 4 << 10;
-/// How large a page gets, in bytes, however many lines were asked for.
+/// Maximum size of a page, in bytes, regardless of the number of lines requested.
 pub const MAX_PAGE_BYTES: usize = 64 << 10;
-/// How large a compiled search pattern may get, in bytes.
+/// Maximum size of a compiled search pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
-/// How many lines around a match a search gives at most.
+/// Maximum number of lines around a match.
 const MAX_SURROUNDINGS: usize = 50;
 
-/// Which lines; the first line is 1.
+/// A range of lines; the first line is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineRange {
     pub first: u64,
     pub count: usize,
 }
 
-/// What to look for.
+/// A search for matching lines.
 #[derive(Debug, Clone)]
 pub struct OutputSearch {
     pattern: Regex,
@@ -35,12 +35,12 @@ pub struct OutputSearch {
 }
 
 impl OutputSearch {
-    /// Lines that contain `text` as it is.
+    /// Searches for lines that contain `text` literally.
     pub fn text(text: &str) -> Result<Self, ToolError> {
         Self::regex(&regex::escape(text))
     }
 
-    /// Lines that match a regular expression.
+    /// Searches for lines that match a regular expression.
     pub fn regex(pattern: &str) -> Result<Self, ToolError> {
         let pattern =
             RegexBuilder::new(pattern).multi_line(true).crlf(true).size_limit(MAX_PATTERN_BYTES).build().map_err(
@@ -52,7 +52,7 @@ impl OutputSearch {
         Ok(Self { pattern, before: 0, after: 0, max_matches: 100 })
     }
 
-    /// Also gives so many lines around each match.
+    /// Also returns this many lines around each match.
     #[must_use]
     pub fn with_surroundings(self, before: usize, after: usize) -> Self {
         Self { before: before.min(MAX_SURROUNDINGS), after: after.min(MAX_SURROUNDINGS), ..self }
@@ -67,10 +67,10 @@ impl OutputSearch {
 /// One line of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLine {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub number: u64,
     pub text: String,
-    /// Whether a search found this line, rather than giving it as a surrounding.
+    /// Whether the search matched this line; `false` for surrounding lines.
     pub is_match: bool,
 }
 
@@ -78,12 +78,12 @@ pub struct OutputLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinePage {
     pub lines: Vec<OutputLine>,
-    /// The next line, where there are more: lines of a page, or matches of a search.
+    /// The next line, if there are more: of the page, or matching the search.
     pub next: Option<u64>,
 }
 
 impl LinePage {
-    /// One line each: number, a tab (or `:` behind the number of a match of a search), the text.
+    /// Renders one line each: number, a tab (or `:` after the number of a matching line), the text.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let mut previous: Option<u64> = None;
@@ -159,14 +159,14 @@ pub(super) async fn search(
     Ok(page)
 }
 
-/// A stretch of an output.
+/// A section of an output.
 enum Segment {
     Stored(OutputRef),
-    /// A line that stands for something that is not text.
+    /// A line that represents something that is not text.
     Said(String),
 }
 
-/// Visits the lines of an output one after the other. The end of a stretch ends its last line.
+/// Visits the lines of an output in order. The end of a segment ends its last line.
 async fn each_line(
     store: &dyn OutputStore,
     scope: &str,
@@ -219,7 +219,7 @@ async fn segments(store: &dyn OutputStore, scope: &str, reference: &OutputRef) -
 fn text_of(line: PagedLine<'_>) -> String {
     let mut text = String::from_utf8_lossy(line.kept).into_owned();
     if line.rest > 0 {
-        // A character that the cut went through is left out too.
+        // A character split by the cut is left out too.
         while text.ends_with('\u{fffd}') {
             text.pop();
         }

@@ -13,11 +13,11 @@ use crate::{Clock, ErrorKind, ToolError};
 /// How much a [`MemoryOutputStore`] keeps, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// All outputs together; the oldest make way.
+    /// All outputs together; the oldest are evicted first.
     pub total_bytes: usize,
-    /// One output.
+    /// Maximum size of one output.
     pub output_bytes: usize,
-    /// `None` keeps outputs until they make way.
+    /// `None` keeps outputs until they are evicted.
     pub time_to_live: Option<TimeDelta>,
 }
 
@@ -50,7 +50,7 @@ struct Entry {
     media_type: String,
     content: Arc<Vec<u8>>,
     expires: Option<DateTime<Utc>>,
-    /// Grows with every output that is put: the lowest is the oldest.
+    /// Increases with every stored output: the lowest is the oldest.
     age: u64,
 }
 
@@ -167,7 +167,7 @@ impl OutputWriter for MemoryWriter {
         let expires = self.shared.limits.time_to_live.and_then(|span| now.checked_add_signed(span));
         let key = (self.scope, reference.clone());
         let mut kept = self.shared.kept.lock();
-        // An output that is put again lives on as a new one.
+        // Storing an output again makes it a new one.
         kept.remove(&key);
         kept.sweep(now);
         kept.make_room(self.content.len(), self.shared.limits.total_bytes);

@@ -1,8 +1,8 @@
-//! Tool outputs stay in the conversation while they fit; then the oldest give way to references.
+//! Tool outputs stay in the conversation while they fit; then the oldest are replaced by references.
 //!
 //! [`OutputCache::fit`] keeps the messages of a conversation below a [`Budget`]; [`OutputCache::lines`] and
-//! [`OutputCache::search`] read what a reference stands for, a chunk at a time. **Invariants**: a message never gets
-//! longer, errors and the newest message are never touched, and nothing is trimmed before it is stored.
+//! [`OutputCache::search`] read the output behind a reference, one chunk at a time. **Invariants**: a message never
+//! gets longer, errors and the newest message are never touched, and nothing is trimmed before it is stored.
 
 mod content;
 mod lines;
@@ -17,11 +17,11 @@ pub use store::{OutputRef, OutputStore, OutputWriter, StoredOutput};
 
 use crate::{MessageContent, ToolError, ToolMessage};
 
-/// How much tool output a conversation keeps where nobody says otherwise, in bytes.
+/// Default amount of tool output that a conversation keeps, in bytes.
 const DEFAULT_KEEP: usize = 200_000;
 /// The media type of plain text.
 pub const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
-/// How the text begins that stands for a trimmed output.
+/// Beginning of the text that replaces a trimmed output.
 const TRIMMED: &str = "[output trimmed: ";
 
 /// How much tool output a conversation keeps.
@@ -29,8 +29,8 @@ const TRIMMED: &str = "[output trimmed: ";
 pub struct Budget {
     /// Nothing is trimmed while all outputs together have at most this many bytes.
     pub keep_bytes: usize,
-    /// Once there is more, outputs are trimmed until so many are left: lower than `keep_bytes`, so that not every new
-    /// message changes an old one (which would spoil a provider's prompt cache).
+    /// Beyond that, outputs are trimmed to this many bytes: lower than `keep_bytes`, so that not every new message
+    /// changes an old one (which would invalidate a provider's prompt cache).
     pub trim_to_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl Default for Budget {
 /// What [`OutputCache::fit`] did.
 #[derive(Debug, Default)]
 pub struct TrimReport {
-    /// How many messages now hold a reference in place of their output.
+    /// Number of messages whose output was replaced by a reference.
     pub messages: usize,
     pub bytes_saved: usize,
     /// Why outputs that should have been trimmed were kept.
@@ -84,12 +84,12 @@ pub struct OutputCache {
 }
 
 impl OutputCache {
-    /// `scope` separates conversations: a reference of one means nothing in another.
+    /// `scope` separates conversations: a reference is valid only in its own scope.
     pub fn new(store: Arc<dyn OutputStore>, scope: impl Into<Arc<str>>, budget: Budget) -> Self {
         Self { store, scope: scope.into(), budget }
     }
 
-    /// Trims `messages`, oldest first, where all together exceed the budget.
+    /// Trims `messages`, oldest first, if they exceed the budget together.
     pub async fn fit(&self, messages: &mut [ToolMessage]) -> TrimReport {
         let mut total: usize = messages.iter().map(|message| message.content.size()).sum();
         let mut report = TrimReport::default();
@@ -105,7 +105,7 @@ impl OutputCache {
                 continue;
             }
             let size = message.content.size();
-            // A reference has the same length whatever it refers to, so this is known before anything is stored.
+            // All references have the same length, so this is known before anything is stored.
             if reference_text(&message.content, &OutputRef::sample()).len() >= size {
                 continue;
             }
@@ -124,7 +124,7 @@ impl OutputCache {
         report
     }
 
-    /// Stores a message's output and notes the reference, without trimming it.
+    /// Stores a message's output and sets its reference, without trimming it.
     pub async fn remember(&self, message: &mut ToolMessage) -> Result<OutputRef, ToolError> {
         let reference = self.put(&message.content).await?;
         message.output_ref = Some(reference.to_string());
@@ -136,12 +136,12 @@ impl OutputCache {
         content::put(&*self.store, &self.scope, content).await
     }
 
-    /// Stores an output that arrives in chunks and is never held as a whole here.
+    /// Stores an output that arrives in chunks, without holding it in memory as a whole.
     pub async fn writer(&self, media_type: &str) -> Result<Box<dyn OutputWriter>, ToolError> {
         self.store.writer(&self.scope, media_type).await
     }
 
-    /// The whole content that was stored, as it was.
+    /// Returns the whole stored content.
     pub async fn restore(&self, reference: &OutputRef) -> Result<MessageContent, ToolError> {
         content::restore(&*self.store, &self.scope, reference).await
     }
@@ -150,12 +150,12 @@ impl OutputCache {
         self.store.describe(&self.scope, reference).await
     }
 
-    /// Some lines of an output; what is not text is told in a line.
+    /// Returns some lines of an output; anything that is not text is represented by a line.
     pub async fn lines(&self, reference: &OutputRef, range: LineRange) -> Result<LinePage, ToolError> {
         lines::page(&*self.store, &self.scope, reference, range).await
     }
 
-    /// The lines of an output that match, with their surroundings.
+    /// Returns the matching lines of an output, with their surroundings.
     pub async fn search(&self, reference: &OutputRef, search: &OutputSearch) -> Result<LinePage, ToolError> {
         lines::search(&*self.store, &self.scope, reference, search).await
     }

@@ -1,4 +1,4 @@
-//! Where outputs are kept: a trait, because this crate writes no files.
+//! Storage of outputs: a trait, because this crate writes no files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use chrono::{DateTime, Utc};
 
 use crate::ToolError;
 
-/// How many hexadecimal digits a reference has: 128 bits.
+/// Number of hexadecimal digits in a reference: 128 bits.
 const DIGITS: usize = 32;
 
-/// Names an output by its content.
+/// Identifies an output by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputRef(String);
 
 impl OutputRef {
-    /// The reference that a finished hash stands for. Feed the hasher with [`OutputRef::hasher`].
+    /// Returns the reference for a finished hash. Create the hasher with [`OutputRef::hasher`].
     pub fn from_hash(hasher: &blake3::Hasher) -> Self {
         Self(hasher.finalize().to_hex().as_str()[..DIGITS].to_owned())
     }
 
-    /// A hasher for content of a media type: the same bytes as text and as an image are two outputs.
+    /// Returns a hasher for a media type: the same bytes as text and as an image are two outputs.
     pub fn hasher(media_type: &str) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher.update(media_type.as_bytes());
@@ -58,7 +58,7 @@ impl FromStr for OutputRef {
     }
 }
 
-/// What is known of an output without reading it.
+/// What is known about an output without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOutput {
     pub reference: OutputRef,
@@ -67,7 +67,7 @@ pub struct StoredOutput {
     pub expires: Option<DateTime<Utc>>,
 }
 
-/// Takes one output, a chunk at a time. Dropped before it is finished, it leaves nothing behind.
+/// Receives one output, one chunk at a time. If dropped before it is finished, it leaves nothing behind.
 #[async_trait]
 pub trait OutputWriter: Send {
     async fn write(&mut self, chunk: &[u8]) -> Result<(), ToolError>;
@@ -76,23 +76,23 @@ pub trait OutputWriter: Send {
     async fn finish(self: Box<Self>) -> Result<StoredOutput, ToolError>;
 }
 
-/// Keeps outputs by content, apart by scope, until they expire.
+/// Stores outputs by content, separated by scope, until they expire.
 #[async_trait]
 pub trait OutputStore: Send + Sync {
-    /// Begins an output.
+    /// Starts an output.
     async fn writer(&self, scope: &str, media_type: &str) -> Result<Box<dyn OutputWriter>, ToolError>;
 
-    /// Fails with [`crate::ErrorKind::NotFound`] where the scope has no such output (any more).
+    /// Fails with [`crate::ErrorKind::NotFound`] if the scope does not have such an output (any more).
     async fn describe(&self, scope: &str, reference: &OutputRef) -> Result<StoredOutput, ToolError>;
 
-    /// At most `limit` bytes from `offset`; fewer only at the end.
+    /// Returns at most `limit` bytes from `offset`; fewer only at the end.
     async fn read(&self, scope: &str, reference: &OutputRef, offset: u64, limit: usize) -> Result<Vec<u8>, ToolError>;
 
-    /// Deletes what has expired; says how many outputs that were.
+    /// Deletes expired outputs; returns their number.
     async fn sweep(&self) -> Result<usize, ToolError>;
 }
 
-/// The error for a reference that leads nowhere.
+/// The error for a reference to nothing.
 pub(super) fn not_found(reference: &OutputRef) -> ToolError {
     ToolError::not_found(format!("output not found or expired: {reference}"))
         .with_hint("call the tool again to get its output")

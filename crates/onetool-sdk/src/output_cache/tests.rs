@@ -81,7 +81,7 @@ async fn parts_are_kept_whole_and_read_as_lines() {
     let texts: Vec<&str> = page.lines.iter().map(|line| line.text.as_str()).collect();
     assert_eq!((texts[0], texts[1], texts[4]), ("first", "second", "last"));
     assert!(texts[2].starts_with("[image/png, 3000 bytes, ref_id "), "{}", texts[2]);
-    // The image can be asked for by itself.
+    // The image can be requested by itself.
     let image = texts[2].trim_end_matches(']').rsplit(' ').next().unwrap().parse().unwrap();
     let MessageContent::Parts(parts) = cache.restore(&image).await.unwrap() else { panic!("an image is a part") };
     assert_eq!(parts, [Part::Image { media_type: "image/png".into(), data: vec![7; 3000] }]);

@@ -1,7 +1,8 @@
-//! From a tool's schema to a provider's.
+//! Compiles a tool's schema into a provider's dialect.
 //!
-//! One walk, steered by a [`Dialect`]. A constraint that the provider does not know is told in words and noted; what
-//! strict mode cannot say at all makes the result not strict, and then the schema keeps its own form.
+//! One walk, controlled by a [`Dialect`]. A constraint that the provider does not support is described in words and
+//! recorded; anything that strict mode cannot express makes the result not strict, and then the schema keeps its own
+//! form.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,14 +13,14 @@ use super::strip::{Strip, accepts_null};
 use crate::schema_cost::is_excessive;
 use crate::validation::{escape, exceeds_depth};
 
-/// How deep a compiled schema may nest; deeper levels are cut.
+/// Maximum nesting depth of a compiled schema; deeper levels are cut.
 const MAX_LEVELS: usize = 64;
-/// How many nodes a compiled schema may have: references that are inlined could multiply without end.
+/// Maximum number of nodes in a compiled schema: inlined references could multiply without end.
 const MAX_NODES: usize = 20_000;
-/// How deep a schema may nest to be looked at.
+/// Maximum nesting depth of a schema that is compiled at all.
 const MAX_SCHEMA_DEPTH: usize = 200;
 
-/// Something of a schema that a provider is not told, and where.
+/// A part of a schema that cannot be expressed for a provider, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenUp {
     /// A JSON pointer into the tool's own schema.
@@ -31,16 +32,16 @@ pub struct GivenUp {
 #[derive(Debug, Clone)]
 pub struct CompiledSchema {
     pub provider: Provider,
-    /// What to send; `None` where the field must be left out because the tool takes no arguments.
+    /// The schema to send; `None` if the field must be omitted because the tool takes no arguments.
     pub parameters: Option<Json>,
-    /// Whether the provider may be asked to hold the model to the schema.
+    /// Whether the provider may be asked to enforce the schema.
     pub strict: bool,
     pub given_up: Vec<GivenUp>,
     strip: Strip,
 }
 
 impl CompiledSchema {
-    /// Takes out every `null` that stands for an optional argument that was left out.
+    /// Removes every `null` that means an omitted optional argument.
     pub fn strip_nulls(&self, arguments: Json) -> Json {
         self.strip.apply(arguments)
     }
@@ -80,7 +81,7 @@ pub fn compile_schema(schema: &Json, provider: Provider) -> CompiledSchema {
             strip,
         };
     }
-    // No provider takes a union as the root.
+    // No provider accepts a union as the root.
     let mut given_up = Vec::new();
     let joined = joined_objects(schema, schema);
     if joined.is_some() {
@@ -197,7 +198,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A value of any type.
+    /// Returns the schema of a value of any type.
     fn untyped(&mut self, pointer: &str) -> Json {
         match self.dialect.spelling {
             Spelling::JsonSchema => {
@@ -220,7 +221,7 @@ impl Compiler<'_> {
         let described = object.contains_key("description") || object.contains_key("default");
         let recursive = is_recursive(reference, self.root);
         if self.dialect.references != References::Inline {
-            // A description cannot stand beside a reference. It matters more than the sharing.
+            // A description is not allowed beside a reference, and it matters more than sharing the definition.
             if described && !recursive {
                 return self.inlined(reference, definition, object, pointer, level);
             }
@@ -264,7 +265,7 @@ impl Compiler<'_> {
 
     fn union(&mut self, object: &Map<String, Json>, key: &str, pointer: &str, level: usize) -> Json {
         if object.contains_key("properties") {
-            // Keys beside a union: every branch has them too.
+            // Keys beside a union also belong to every branch.
             let joined = joined_objects(&Json::Object(object.clone()), self.root);
             self.give_up(pointer, "which keys belong together");
             return match joined {
@@ -490,7 +491,7 @@ impl Compiler<'_> {
         schema
     }
 
-    /// Passes on what describes, and says in words what could not be said otherwise.
+    /// Copies annotations, and describes in words what could not be expressed otherwise.
     fn described(&self, object: &Map<String, Json>, mut schema: Json, words: &[String]) -> Json {
         let Some(whole) = schema.as_object_mut() else { return schema };
         let mut text = object.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
@@ -513,11 +514,11 @@ impl Compiler<'_> {
     }
 }
 
-/// The reference of a node that is nothing but a reference with words beside it.
+/// Returns the reference of a node that is only a reference with annotations.
 fn lone_reference(object: &Map<String, Json>) -> Option<&str> {
     let is_word = |key: &String| ANNOTATIONS.contains(&key.as_str());
     if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-        // The root may carry definitions beside its own reference; it is merged instead.
+        // The root may have definitions beside its own reference; it is merged instead.
         return object.keys().all(|key| key == "$ref" || is_word(key)).then_some(reference);
     }
     match object.get("allOf").and_then(Json::as_array).map(Vec::as_slice) {

@@ -1,4 +1,4 @@
-//! Laws of compiling, and the dialects by example.
+//! Properties of compiling, and the dialects by example.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
@@ -198,7 +198,7 @@ fn limits_are_noticed_before_the_provider_does() {
     );
 }
 
-/// A schema and a value that fits it.
+/// A schema and a value that matches it.
 fn fitting() -> impl Strategy<Value = (Json, Json)> {
     let leaf = prop_oneof![
         "[a-z]{0,6}".prop_map(|text| (json!({"type": "string", "minLength": 0}), json!(text))),
@@ -215,7 +215,7 @@ fn fitting() -> impl Strategy<Value = (Json, Json)> {
                 (json!({"type": "array", "items": schema}), Json::Array(vec![value; count]))
             }),
             object(inner.clone()),
-            // Alternatives that a constant tells apart.
+            // Alternatives distinguished by a constant.
             (object(inner.clone()), object(inner), any::<bool>()).prop_map(|(first, second, pick)| {
                 let tagged = |(mut schema, mut value): (Json, Json), tag: &str| {
                     schema["properties"]["kind"] = json!({"type": "string", "const": tag});
@@ -238,7 +238,7 @@ fn object(inner: impl Strategy<Value = (Json, Json)>) -> impl Strategy<Value = (
             if presence == 0 {
                 required.push(json!(name));
             }
-            // An optional null and one that is left out mean the same, so a value in its normal form has no such null.
+            // An optional null and an omitted key mean the same, so a normalised value has no such null.
             if presence == 0 || (presence == 1 && !example.is_null()) {
                 value.insert(name.clone(), example);
             }
@@ -250,7 +250,7 @@ fn object(inner: impl Strategy<Value = (Json, Json)>) -> impl Strategy<Value = (
     })
 }
 
-/// Anything that looks like a schema, sound or not.
+/// Anything that looks like a schema, valid or not.
 fn rubbish() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(json!(true)),
@@ -340,7 +340,7 @@ proptest! {
         let issues = Validator::draft07(compiled.parameters.as_ref().unwrap()).unwrap().issues(&sent);
         prop_assert!(issues.is_empty(), "{issues:?}");
         prop_assert_eq!(compiled.strip_nulls(sent), value.clone());
-        // Where nothing was filled in there is nothing to strip, whoever the provider is.
+        // If nothing was filled in, there is nothing to strip, for any provider.
         for provider in [Provider::Anthropic, Provider::Gemini, Provider::Plain] {
             prop_assert_eq!(compile_schema(&schema, provider).strip_nulls(value.clone()), value.clone());
         }

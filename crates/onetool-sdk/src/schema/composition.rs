@@ -1,13 +1,13 @@
-//! Taking compositions apart: following references, merging `allOf`, joining the branches of a union.
+//! Resolves compositions: follows references, merges `allOf`, joins the branches of a union.
 
 use serde_json::{Map, Value as Json, json};
 
-/// How many references may lead to one another before it counts as a circle.
+/// Maximum number of references in a chain before it counts as a cycle.
 const MAX_HOPS: usize = 32;
-/// How many alternatives may hold alternatives in their turn.
+/// Maximum nesting depth of alternatives within alternatives.
 const MAX_UNIONS: usize = 8;
 
-/// Keywords that only describe, and never decide whether a value fits.
+/// Keywords that only describe and never affect validation.
 pub(super) const ANNOTATIONS: &[&str] = &[
     "title",
     "description",
@@ -23,7 +23,7 @@ pub(super) const ANNOTATIONS: &[&str] = &[
     "format",
 ];
 
-/// The schema that `reference` names inside `root`.
+/// Returns the schema that `reference` names inside `root`.
 pub(super) fn target<'a>(reference: &str, root: &'a Json) -> Option<&'a Json> {
     root.pointer(reference.strip_prefix('#')?)
 }
@@ -37,7 +37,7 @@ pub(super) fn is_recursive(reference: &str, root: &Json) -> bool {
                 if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
                     found.push(reference);
                 }
-                // The definitions beside a node are not part of it; they count where they are referred to.
+                // Definitions beside a node are not part of it; they count where they are referenced.
                 let parts = object.iter().filter(|(key, _)| *key != "definitions" && *key != "$defs");
                 parts.for_each(|(_, part)| references(part, found));
             }
@@ -63,8 +63,8 @@ pub(super) fn is_recursive(reference: &str, root: &Json) -> bool {
     false
 }
 
-/// `schema` with its own reference followed and its `allOf` merged into it; `None` where pieces contradict each other or
-/// refer in a circle.
+/// Returns `schema` with its own reference followed and its `allOf` merged into it; `None` if parts contradict each
+/// other or refer to each other in a cycle.
 pub(super) fn merged(schema: &Json, root: &Json) -> Option<Json> {
     merge_at(schema, root, &mut Vec::new())
 }
@@ -89,7 +89,7 @@ fn merge_at(schema: &Json, root: &Json, following: &mut Vec<String>) -> Option<J
     pieces.into_iter().try_fold(Json::Object(own), both)
 }
 
-/// The schema of what fits `first` and `second`. Descriptions of `first` win.
+/// Returns the schema of values that match both `first` and `second`. Descriptions of `first` win.
 pub(super) fn both(first: Json, second: Json) -> Option<Json> {
     let (mut whole, piece) = match (first, second) {
         (first, Json::Bool(true)) => return Some(first),
@@ -122,8 +122,8 @@ pub(super) fn both(first: Json, second: Json) -> Option<Json> {
     Some(Json::Object(whole))
 }
 
-/// An object schema whose keys are chosen by `anyOf` or `oneOf`, as one object: all keys, of which only those that every
-/// branch requires are required. `None` where it is not a union of objects.
+/// Joins an object schema whose keys are chosen by `anyOf` or `oneOf` into one object with all keys, of which only
+/// those that every branch requires are required. `None` if it is not a union of objects.
 pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
     join_at(schema, root, 0)
 }
@@ -163,7 +163,7 @@ fn join_at(schema: &Json, root: &Json, depth: usize) -> Option<Json> {
     both(Json::Object(base), union)
 }
 
-/// The schema of what fits `first` or `second`.
+/// Returns the schema of values that match `first` or `second`.
 fn either(first: &Json, second: &Json) -> Json {
     if first == second {
         return first.clone();
@@ -182,7 +182,7 @@ fn either(first: &Json, second: &Json) -> Json {
     json!({ "anyOf": [first, second] })
 }
 
-/// A union whose branches are all text constants, as one enum; what the branches say of themselves goes into the
+/// Converts a union whose branches are all text constants to one enum; the branches' descriptions go into the
 /// description. This is how documented unit variants look.
 pub(super) fn constants_as_enum(schema: &Json) -> Option<Json> {
     let key = ["anyOf", "oneOf"].into_iter().find(|key| schema.get(key).is_some())?;

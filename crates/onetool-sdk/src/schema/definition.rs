@@ -1,8 +1,7 @@
 //! The schema of a tool's definition: draft-07, generated from a Rust type, closed against unknown keys.
 //!
-//! Closing is careful: an object that is one piece of a composition (`allOf`, a tagged enum's newtype variant) sees the
-//! keys of the other pieces too and stays open, wherever else it is used; a root that is a composition names all its
-//! keys instead.
+//! An object that is one part of a composition (`allOf`, a tagged enum's newtype variant) also sees the keys of the
+//! other parts, so it stays open wherever it is used; a root that is a composition lists all its keys instead.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,9 +11,9 @@ use serde_json::{Map, Value as Json, json};
 
 /// The keywords that combine schemas.
 const COMBINATORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// The keywords whose value maps names to schemas of parts of the value.
+/// Keywords whose value maps names to subschemas.
 const MAPS: [&str; 2] = ["properties", "patternProperties"];
-/// The keywords whose value is the schema of a part of the value.
+/// Keywords whose value is a subschema.
 const PARTS: [&str; 3] = ["items", "additionalProperties", "contains"];
 
 /// Generates the schema of the arguments that deserialise into `T`.
@@ -24,7 +23,7 @@ pub(crate) fn definition_schema<T: JsonSchema>() -> Json {
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
         object.remove("$schema");
-        // A tool's arguments are always an object, also those of the unit type.
+        // A tool's arguments are always an object, even those of the unit type.
         if object.get("type").is_none_or(|kind| kind == "null")
             && !COMBINATORS.iter().any(|key| object.contains_key(*key))
         {
@@ -35,10 +34,10 @@ pub(crate) fn definition_schema<T: JsonSchema>() -> Json {
     schema
 }
 
-/// Adds `additionalProperties: false` wherever that only refuses what no part of the schema knows.
+/// Adds `additionalProperties: false` wherever that only rejects keys that no part of the schema knows.
 fn close(schema: &mut Json) {
     let mut composed = HashSet::new();
-    // A composed definition may compose others in its turn: repeat until no more are found.
+    // A composed definition may itself compose others: repeat until no more are found.
     loop {
         let before = composed.len();
         collect_composed(schema, Position::Whole, &mut composed);
@@ -67,7 +66,7 @@ fn close(schema: &mut Json) {
     }
 }
 
-/// Whether a schema alone describes its object, or together with others.
+/// Whether a schema describes its object alone or together with others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Whole,
@@ -145,7 +144,7 @@ fn close_node(schema: &mut Json, position: Position) {
     }
 }
 
-/// Closes a composition by naming every key that one of its pieces knows, unless a piece takes any key.
+/// Closes a composition by listing every key that one of its parts knows, unless a part accepts any key.
 fn name_keys(schema: &mut Json, definitions: Option<&Json>) {
     let mut names = BTreeSet::new();
     if collect_names(schema, definitions, &mut names, 0)
@@ -156,10 +155,10 @@ fn name_keys(schema: &mut Json, definitions: Option<&Json>) {
     }
 }
 
-/// How many references deep names are looked for.
+/// Maximum depth of references followed to collect names.
 const MAX_REFERENCES: usize = 16;
 
-/// Adds the keys that `schema` knows; `false` where it takes any.
+/// Adds the keys that `schema` knows; `false` if it accepts any.
 fn collect_names(schema: &Json, definitions: Option<&Json>, names: &mut BTreeSet<String>, depth: usize) -> bool {
     if depth > MAX_REFERENCES {
         return false;

@@ -1,6 +1,6 @@
-//! What each provider's function calling understands of JSON Schema.
+//! The subset of JSON Schema that each provider's function calling supports.
 
-/// Who reads the schema.
+/// The provider that reads the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// OpenAI with `strict: true`: every key required, every object closed.
@@ -9,20 +9,20 @@ pub enum Provider {
     Anthropic,
     /// Gemini's function declarations: a subset of OpenAPI 3.0, no references.
     Gemini,
-    /// Whoever takes JSON Schema as it is.
+    /// Any provider that accepts JSON Schema unchanged.
     Plain,
 }
 
-/// What becomes of a reference to a definition.
+/// How a reference to a definition is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum References {
     Keep,
-    /// Kept, but a definition that contains itself cannot be said in strict mode.
+    /// Kept, but strict mode cannot express a definition that contains itself.
     KeepAcyclic,
     Inline,
 }
 
-/// What becomes of an argument that may be left out.
+/// How an optional argument is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Optional {
     /// It must be sent, and may be `null`.
@@ -30,7 +30,7 @@ pub(super) enum Optional {
     Keep,
 }
 
-/// How a provider wants to hear of `null`, constants and closed objects.
+/// How a provider expresses `null`, constants and closed objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
     JsonSchema,
@@ -46,13 +46,13 @@ pub(super) struct Dialect {
     pub(super) spelling: Spelling,
     pub(super) can_be_strict: bool,
     pub(super) keeps_defaults: bool,
-    /// Constraints that are passed on; all others are told in the description.
+    /// Constraints that are passed on; all others are described in words.
     pub(super) constraints: &'static [&'static str],
     pub(super) formats: &'static [&'static str],
 }
 
 impl Provider {
-    /// `None` where the schema is passed on as it is.
+    /// `None` if the schema is passed on unchanged.
     pub(super) fn dialect(self) -> Option<&'static Dialect> {
         match self {
             Self::OpenAi => Some(&OPEN_AI),

@@ -1,27 +1,27 @@
-//! What providers refuse because it is too much, checked before they are asked.
+//! Limits of the providers, checked before a request is sent.
 
 use serde_json::Value as Json;
 
 use super::compile::CompiledSchema;
 use super::dialect::Provider;
 
-/// OpenAI, strict: for one schema.
+/// OpenAI, strict: per schema.
 const OPEN_AI_PROPERTIES: usize = 5000;
 const OPEN_AI_NESTING: usize = 10;
 const OPEN_AI_ENUM_VALUES: usize = 1000;
 const OPEN_AI_TEXT: usize = 120_000;
 const OPEN_AI_LARGE_ENUM: usize = 250;
 const OPEN_AI_LARGE_ENUM_TEXT: usize = 15_000;
-/// OpenAI: for one request.
+/// OpenAI: per request.
 const OPEN_AI_TOOLS: usize = 128;
-/// Anthropic, strict: for all strict tools of a request together.
+/// Anthropic, strict: all strict tools of a request together.
 const ANTHROPIC_STRICT_TOOLS: usize = 20;
 const ANTHROPIC_OPTIONAL: usize = 24;
 const ANTHROPIC_UNIONS: usize = 16;
-/// Gemini: for one request.
+/// Gemini: per request.
 const GEMINI_TOOLS: usize = 128;
 
-/// What of a schema providers count.
+/// The quantities of a schema that providers limit.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Counts {
     properties: usize,
@@ -79,7 +79,7 @@ fn text_length(value: &Json) -> usize {
     value.as_str().map_or_else(|| value.to_string().len(), str::len)
 }
 
-/// Why a provider would refuse this compiled schema in strict mode.
+/// Returns why a provider would reject this compiled schema in strict mode.
 pub(super) fn breaches(schema: &Json, provider: Provider) -> Vec<String> {
     let counts = Counts::of(schema);
     let checks: &[(usize, usize, &str)] = match provider {
@@ -99,7 +99,7 @@ pub(super) fn breaches(schema: &Json, provider: Provider) -> Vec<String> {
     over(checks, "strict mode")
 }
 
-/// Why a provider would refuse a request that offers all these tools at once.
+/// Returns why a provider would reject a request that offers all these tools at once.
 pub fn lint_request(provider: Provider, schemas: &[&CompiledSchema]) -> Vec<String> {
     let strict: Vec<Counts> = schemas
         .iter()

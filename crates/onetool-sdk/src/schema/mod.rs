@@ -1,7 +1,7 @@
-//! Schemas of arguments: made from Rust types, and compiled into what each provider of models accepts.
+//! Argument schemas: generated from Rust types, and compiled into what each model provider accepts.
 //!
-//! [`compile_schema`] says what it had to give up; whatever is given up towards the model still holds when the call comes back,
-//! because a tool validates against its own schema. [`Strip`] undoes the one change of meaning that compiling makes: an
+//! [`compile_schema`] reports what it could not express; those constraints still hold when the call comes back, because
+//! a tool validates against its own schema. [`Strip`] undoes the one change of meaning that compiling makes: an
 //! optional argument that must be sent becomes nullable, and its `null` means that it was left out.
 
 mod compile;

@@ -1,16 +1,16 @@
-//! Names that every provider takes: `[A-Za-z0-9_-]`, at most 64 characters, no digit or dash in front.
+//! Names that every provider accepts: `[A-Za-z0-9_-]`, at most 64 characters, no leading digit or dash.
 //!
-//! **Invariants**: distinct names stay distinct, every name can be turned back, and a name's spelling depends only on the
-//! set of names, not on their order.
+//! **Invariants**: distinct names stay distinct, every name can be mapped back, and a name's spelling depends only on
+//! the set of names, not on their order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The longest name that every provider takes.
+/// Maximum length of a name that every provider accepts.
 pub const MAX_PROVIDER_NAME: usize = 64;
-/// How many hexadecimal digits tell apart names that would otherwise look alike.
+/// Number of hexadecimal digits that distinguish names that would otherwise be equal.
 const DIGITS: usize = 8;
 
-/// The names of a set of tools, as providers take them.
+/// The names of a set of tools, as providers accept them.
 ///
 /// ```
 /// use onetool_sdk::ProviderNames;
@@ -32,7 +32,7 @@ impl ProviderNames {
         for name in names.iter().filter(|name| !is_accepted(name)) {
             groups.entry(respelled(name)).or_default().push(name);
         }
-        // A name that is fine already keeps its spelling; the others make way.
+        // A name that is already valid keeps its spelling; the others yield.
         let mut taken: HashSet<String> = names.iter().filter(|name| is_accepted(name)).cloned().collect();
         let mut back: HashMap<String, String> = taken.iter().map(|name| (name.clone(), name.clone())).collect();
         let mut crowded: Vec<&String> = Vec::new();
@@ -61,12 +61,12 @@ impl ProviderNames {
         Self { forward, back }
     }
 
-    /// How a provider is told of the tool `name`.
+    /// Returns the provider's name for the tool `name`.
     pub fn to_provider(&self, name: &str) -> Option<&str> {
         self.forward.get(name).map(String::as_str)
     }
 
-    /// Which tool a provider means by `name`.
+    /// Returns the tool that a provider calls `name`.
     pub fn to_tool(&self, name: &str) -> Option<&str> {
         self.back.get(name).map(String::as_str)
     }

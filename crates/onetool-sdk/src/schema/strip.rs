@@ -1,8 +1,8 @@
-//! Taking `null`s back out. A provider that wants every key sent gets optional arguments as nullable ones; a `null` that
-//! comes back for one means that it was left out.
+//! Removes added `null`s. For a provider that requires every key, optional arguments become nullable; a `null` for such
+//! an argument means that it was left out.
 //!
-//! A `null` stays where it says something: for a required argument, inside lists, and for an optional one that may be
-//! `null` and has another default. In a union the first alternative that then fits decides.
+//! A `null` is kept if it has a meaning: for a required argument, inside lists, and for an optional one that may be
+//! `null` and has another default. In a union, the first alternative that matches afterwards decides.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 use super::composition::target;
 use crate::Validator;
 
-/// Where in the arguments of one tool a `null` stands for nothing.
+/// The places in a tool's arguments where `null` means "left out".
 #[derive(Debug, Clone)]
 pub struct Strip {
     root: Plan,
@@ -27,7 +27,7 @@ enum Plan {
         rest: Box<Plan>,
     },
     Items(Box<Plan>),
-    /// Alternatives with the check that tells them apart.
+    /// Alternatives, each with the check that selects it.
     Union(Vec<(Validator, Plan)>),
     All(Vec<Plan>),
     Reference(String),
@@ -47,7 +47,7 @@ enum Null {
 }
 
 impl Strip {
-    /// Reads the plan off the tool's own schema.
+    /// Derives the plan from the tool's own schema.
     pub fn new(schema: &Json) -> Self {
         let mut builder = Builder { root: schema, open: Vec::new() };
         let root = builder.plan(schema);
@@ -65,12 +65,12 @@ impl Strip {
         Self { root, definitions }
     }
 
-    /// Leaves everything as it is.
+    /// Returns a plan that changes nothing.
     pub(super) fn none() -> Self {
         Self { root: Plan::Leave, definitions: HashMap::new() }
     }
 
-    /// `arguments` without the `null`s that stand for nothing.
+    /// Returns `arguments` without the `null`s that mean "left out".
     pub fn apply(&self, arguments: Json) -> Json {
         self.run(&self.root, arguments)
     }
@@ -104,7 +104,7 @@ impl Strip {
 
 struct Builder<'a> {
     root: &'a Json,
-    /// References whose plans are still to be made.
+    /// References whose plans have not been made yet.
     open: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl Builder<'_> {
         if plans.iter().all(|(_, plan)| matches!(plan, Plan::Leave)) {
             return Plan::Leave;
         }
-        // A branch whose check cannot be compiled could not be validated against either: it takes no part.
+        // A branch whose check does not compile could not be validated against either, so it is skipped.
         let checked = plans.into_iter().filter_map(|(branch, plan)| {
             let mut check = json!({ "allOf": [branch] });
             for key in ["definitions", "$defs"] {
@@ -183,7 +183,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether `null` fits `schema`, as far as its types say.
+/// Whether `schema` accepts `null`, judging by its types.
 pub(super) fn accepts_null(schema: &Json, root: &Json) -> bool {
     accepts_null_at(schema, root, &mut HashMap::new())
 }
@@ -194,7 +194,7 @@ fn accepts_null_at<'a>(schema: &'a Json, root: &'a Json, known: &mut HashMap<&'a
         if let Some(accepts) = known.get(reference) {
             return *accepts;
         }
-        // A circle says nothing of its own.
+        // A cycle adds nothing of its own.
         known.insert(reference, false);
         let accepts = target(reference, root).is_some_and(|schema| accepts_null_at(schema, root, known));
         known.insert(reference, accepts);
@@ -217,7 +217,7 @@ fn accepts_null_at<'a>(schema: &'a Json, root: &'a Json, known: &mut HashMap<&'a
 }
 
 impl Plan {
-    /// The references that are followed in the place of the value itself.
+    /// Collects the references that apply to the value itself.
     fn references_in_place<'a>(&'a self, found: &mut Vec<&'a str>) {
         match self {
             Self::Reference(name) => found.push(name),
@@ -228,7 +228,8 @@ impl Plan {
     }
 }
 
-/// The definitions that lead back to themselves without a step into the value. Following them would never end.
+/// Returns the definitions that refer back to themselves without descending into the value. Following them would never
+/// end.
 fn circular(definitions: &HashMap<String, Plan>) -> Vec<String> {
     let leads_back = |name: &str| {
         let mut open: Vec<&str> = vec![name];
@@ -251,7 +252,7 @@ fn circular(definitions: &HashMap<String, Plan>) -> Vec<String> {
 
 #[cfg(test)]
 impl Strip {
-    /// What a model sends that must send every key: the opposite of [`Self::apply`].
+    /// Returns what a model sends if it must send every key: the inverse of [`Self::apply`].
     pub(super) fn fill(&self, arguments: Json) -> Json {
         self.refill(&self.root, arguments)
     }

@@ -1,4 +1,4 @@
-//! Takes the lines of the audit trail, writes them, and removes what is too old.
+//! Accepts audit lines, writes them, and removes expired ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use crate::batched::{BatchedWriter, Sink};
 use crate::interface::{StateError, Stream, Trail};
 use crate::wait;
 
-/// How long a line waits, at most, while the state can be reached.
+/// How long a line waits at most while the state is reachable.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often what is too old is looked for.
+/// How often expired lines are removed.
 const TRIM_EVERY: Duration = Duration::from_hours(1);
-/// A longer line is shortened; it would not be read again.
+/// Maximum length of a line; a longer one is shortened, because it could not be read again.
 const LINE_BYTES: usize = 32 << 10;
 
-/// What is kept, and for how long.
+/// How long audit lines are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Zero keeps lines for ever.
+    /// Zero keeps lines forever.
     pub retention: Duration,
 }
 
 impl AuditSettings {
-    /// Lines before this are not shown any more.
+    /// Lines before this are no longer shown.
     pub fn horizon(&self) -> DateTime<Utc> {
         let kept = chrono::TimeDelta::from_std(self.retention).ok().filter(|kept| !kept.is_zero());
         kept.and_then(|kept| Utc::now().checked_sub_signed(kept)).unwrap_or(DateTime::<Utc>::MIN_UTC)
@@ -71,7 +71,7 @@ impl AuditStream {
     }
 }
 
-/// Where everything leaves its line.
+/// Accepts audit records.
 pub struct AuditLog {
     writer: Option<BatchedWriter<AuditStream>>,
 }
@@ -91,24 +91,24 @@ impl AuditLog {
         self.writer.is_some()
     }
 
-    /// Takes what becomes a line. Never waits for the disk or the network.
+    /// Queues a record. Never waits for the disk or the network.
     pub fn record(&self, record: AuditRecord) {
         if let Some(writer) = &self.writer {
             writer.push(if record.text_bytes() > LINE_BYTES { record.without_texts() } else { record });
         }
     }
 
-    /// Writes what is queued now. Blocks.
+    /// Writes all queued records. Blocks.
     pub fn flush(&self) -> Result<(), StateError> {
         self.writer.as_ref().map_or(Ok(()), BatchedWriter::flush)
     }
 
-    /// Where the lines are, and how long they are kept; nothing where none are kept.
+    /// The trail and its settings; `None` if auditing is disabled.
     pub fn trail(&self) -> Option<(&Arc<dyn Trail>, AuditSettings)> {
         self.writer.as_ref().map(|writer| (&writer.sink().trail, writer.sink().settings))
     }
 
-    /// Removes what is too old. Blocks.
+    /// Removes expired lines. Blocks.
     pub fn trim(&self) -> Result<(), StateError> {
         self.writer.as_ref().map_or(Ok(()), |writer| writer.sink().trim())
     }
@@ -122,7 +122,7 @@ fn line(record: &AuditRecord) -> Option<String> {
     serde_json::to_string(&record.clone().without_texts()).ok().filter(|line| line.len() <= LINE_BYTES)
 }
 
-/// Whether a line is older; one that cannot be read is.
+/// Whether a line is older than `horizon`; invalid lines are.
 pub(super) fn is_before(line: &str, horizon: DateTime<Utc>) -> bool {
     #[derive(serde::Deserialize)]
     struct Time {

@@ -1,8 +1,8 @@
-//! Who did what: every run, every call, every refused request, every change by an administrator, one line each.
+//! The audit trail: every run, every call, every refused request, every change by an administrator, one line each.
 //!
-//! Lines are taken without waiting and written in batches by a thread of their own ([`AuditLog`]). The queue is bounded:
-//! while the state cannot be reached the oldest lines go in the end, and a line says how many. What was written is never
-//! changed; what is older than the retention is neither shown nor kept.
+//! Lines are queued without waiting and written in batches by a separate thread ([`AuditLog`]). The queue is bounded:
+//! while the state is unreachable, the oldest lines are eventually dropped, and a line records how many. Written lines
+//! are never changed; lines older than the retention are neither shown nor kept.
 
 mod log;
 mod search;
@@ -19,11 +19,11 @@ pub use search::{AuditFilter, follow, last, read_all};
 pub enum AuditEvent {
     Run,
     Call,
-    /// A request that was refused because of who made it.
+    /// A request that was refused because of its caller.
     Auth,
     /// A change by an administrator: over REST with the scope `admin`, or of tokens on the command line.
     Admin,
-    /// Lines that could not be kept.
+    /// Lines that were dropped.
     Lost,
 }
 
@@ -43,26 +43,26 @@ impl AuditEvent {
     }
 }
 
-/// How something that was written down ended, in the order of the documentation.
+/// The outcomes of audited events, in the order of the documentation.
 pub const OUTCOMES: [&str; 4] = ["ok", "error", "denied", "limited"];
 
-/// One line. Whatever is unknown is left out.
+/// One line. Unknown fields are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
     /// When it ended.
     pub ts: DateTime<Utc>,
     pub event: AuditEvent,
-    /// Whose token it was.
+    /// The principal of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The way in: `mcp`, `stdio`, `rest` or `local`.
+    /// The entry point: `mcp`, `stdio`, `rest` or `local`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub door: Option<String>,
-    /// Where a refused request came from.
+    /// The origin of a refused request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,12 +80,12 @@ pub struct AuditRecord {
     pub outcome: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What a person was asked, and answered: `granted` or `refused`.
+    /// A person's answer to an approval request: `granted` or `refused`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// How many lines were lost.
+    /// Number of dropped lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -111,12 +111,12 @@ impl AuditRecord {
         }
     }
 
-    /// Bytes of the texts that others may make long.
+    /// Total length of the texts that callers control.
     fn text_bytes(&self) -> usize {
         [&self.arguments, &self.error, &self.client].into_iter().flatten().map(String::len).sum()
     }
 
-    /// The same, short enough for a line.
+    /// Returns the record without long texts, so that it fits a line.
     fn without_texts(self) -> Self {
         Self { arguments: None, error: None, client: None, ..self }
     }

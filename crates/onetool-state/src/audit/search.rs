@@ -1,4 +1,4 @@
-//! Reading the audit trail: the newest lines first, or all of them in order.
+//! Reads the audit trail: the newest lines first, or all of them in order.
 
 use std::ops::ControlFlow;
 
@@ -9,11 +9,11 @@ use super::log::is_before;
 use super::{AuditEvent, AuditRecord};
 use crate::interface::{Position, StateError, Stream, Trail};
 
-/// Which lines are wanted.
+/// Selects lines.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
     pub principal: Option<String>,
-    /// By pattern.
+    /// A glob pattern.
     pub tool: Option<GlobMatcher>,
     pub event: Option<AuditEvent>,
     pub outcome: Option<String>,
@@ -21,12 +21,12 @@ pub struct AuditFilter {
     pub run: Option<String>,
     pub since: Option<DateTime<Utc>>,
     pub until: Option<DateTime<Utc>>,
-    /// Anywhere in the line, in any case.
+    /// Anywhere in the line, ignoring case.
     pub text: Option<String>,
 }
 
 impl AuditFilter {
-    /// The record of a line, if it is wanted.
+    /// Returns the record of a line, if it matches.
     fn accept(&self, line: &str) -> Option<AuditRecord> {
         if self.text.as_ref().is_some_and(|text| !line.to_lowercase().contains(&text.to_lowercase())) {
             return None;
@@ -47,7 +47,7 @@ impl AuditFilter {
     }
 }
 
-/// The last lines that are wanted, at most `limit`, the newest first. Lines before `horizon` are not there.
+/// Returns the last matching lines, at most `limit`, newest first. Lines before `horizon` are ignored.
 pub async fn last(
     trail: &dyn Trail,
     filter: &AuditFilter,
@@ -56,7 +56,7 @@ pub async fn last(
 ) -> Result<Vec<AuditRecord>, StateError> {
     let mut found = Vec::new();
     let horizon = filter.since.map_or(horizon, |since| since.max(horizon));
-    // Lines of several servers are not quite in the order of their times.
+    // Lines of several servers are not strictly ordered by time.
     let early = horizon.checked_sub_signed(chrono::TimeDelta::minutes(5)).unwrap_or(horizon);
     if limit == 0 {
         return Ok(found);
@@ -73,7 +73,7 @@ pub async fn last(
     Ok(found)
 }
 
-/// Every line that is wanted, in order.
+/// Visits every matching line, in order.
 pub async fn read_all(
     trail: &dyn Trail,
     filter: &AuditFilter,
@@ -83,7 +83,7 @@ pub async fn read_all(
     follow(trail, Position::default(), filter, horizon, visit).await
 }
 
-/// What came after a position; says where to go on. A trail whose start was removed meanwhile is not told again.
+/// Visits the matching lines after a position, and returns the position to continue from.
 pub async fn follow(
     trail: &dyn Trail,
     since: Position,

@@ -1,11 +1,11 @@
-//! Who a request says it is, by declaration. Stored with a bundle, and with a tool that differs from its bundle.
+//! Declarative authentication of requests. Stored with a bundle, and with a tool that differs from its bundle.
 //!
-//! Values are templates: `${NAME}` stands for a secret. Nothing here holds a secret itself.
+//! Values are templates: `${NAME}` refers to a secret. Nothing here holds a secret itself.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An `auth` block: the kind, and a request that tries it.
+/// An `auth` block: the kind, and an optional test request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthBlock {
     #[serde(flatten)]
@@ -20,13 +20,13 @@ impl From<Auth> for AuthBlock {
     }
 }
 
-/// A tool's `auth`: absent, `null`, or a block of its own.
+/// A tool's `auth`: absent, `null`, or its own block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolAuth {
-    /// As the bundle says.
+    /// The bundle's authentication.
     #[default]
     Inherited,
-    /// None, whatever the bundle says.
+    /// No authentication, whatever the bundle sets.
     Off,
     Own(Box<AuthBlock>),
 }
@@ -115,19 +115,19 @@ pub struct OAuth2Auth {
     pub extra_params: IndexMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh_token: Option<String>,
-    /// Whether a new refresh token in a reply replaces the old one; yes when absent.
+    /// Whether a new refresh token in a response replaces the old one; yes when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate: Option<bool>,
-    /// PEM of the key that signs assertions (`private_key_jwt`, `jwt_bearer`).
+    /// The key that signs assertions (`private_key_jwt`, `jwt_bearer`), as PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_key: Option<String>,
-    /// `kid` of the assertions' header.
+    /// `kid` in the header of assertions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     /// RS256 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<JwtAlgorithm>,
-    /// `sub` of the assertion of `jwt_bearer`; the client id when absent.
+    /// `sub` of the `jwt_bearer` assertion; the client id when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// `$.access_token` when absent.
@@ -136,16 +136,16 @@ pub struct OAuth2Auth {
     /// `$.expires_in` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_path: Option<String>,
-    /// Seconds that a token lasts whose reply does not say; 3600 when absent.
+    /// Lifetime in seconds of a token whose response gives none; 3600 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_ttl: Option<u64>,
-    /// Seconds before its end at which a token is replaced; 60 when absent.
+    /// How many seconds before it expires a token is replaced; 60 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh_before: Option<u64>,
-    /// Where the token goes; `Authorization: Bearer ${token}` when empty.
+    /// Where the token is sent; `Authorization: Bearer ${token}` when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apply: Vec<ApplyEntry>,
-    /// Statuses that ask for a new token, once; 401 when absent.
+    /// Statuses on which the request is retried once with a new token; 401 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Vec<u16>>,
 }
@@ -159,7 +159,7 @@ pub enum OAuth2Grant {
     JwtBearer,
 }
 
-/// How a client shows the token endpoint who it is.
+/// How a client authenticates to the token endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuth {
@@ -167,7 +167,7 @@ pub enum ClientAuth {
     Basic,
     Body,
     PrivateKeyJwt,
-    /// A public client: its id in the body, and no secret.
+    /// A public client: sends its id in the body, and no secret.
     None,
 }
 
@@ -186,13 +186,13 @@ pub enum JwtAlgorithm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HmacAuth {
-    /// Fills what is not given.
+    /// Supplies defaults for the fields below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<HmacPreset>,
     pub secret: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_encoding: Option<SecretEncoding>,
-    /// Who signs: `${keyId}` in the templates below.
+    /// The id of the signing key: `${keyId}` in the templates below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,14 +264,14 @@ pub enum TimestampFormat {
     HttpDate,
 }
 
-/// Whose clock counts.
+/// Which clock is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampOffset {
-    /// The host's, as far as its `Date` headers tell.
+    /// The host's clock, as far as its `Date` headers show it.
     #[default]
     Auto,
-    /// This machine's.
+    /// This machine's clock.
     None,
 }
 
@@ -297,7 +297,7 @@ pub enum SignatureEncoding {
     Base64url,
 }
 
-/// One thing that authentication adds to a request.
+/// One value that authentication adds to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyEntry {
     #[serde(rename = "in")]
@@ -312,7 +312,7 @@ pub enum ApplyPlace {
     Header,
     /// Appended last.
     Query,
-    /// A member of a JSON body, or a field of a form.
+    /// A member of a JSON body, or a form field.
     BodyField,
 }
 
@@ -339,13 +339,13 @@ pub enum SigV4Payload {
     Unsigned,
 }
 
-/// A request that shows whether the authentication works.
+/// A request that tests the authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthTest {
     #[serde(default = "get")]
     pub method: String,
     pub url: String,
-    /// Statuses that are a success; any 2xx when empty.
+    /// Statuses that count as success; any 2xx when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<u16>,
 }

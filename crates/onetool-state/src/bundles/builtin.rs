@@ -1,4 +1,4 @@
-//! Bundles that are compiled in. They look like any other; on disk stands only which of them are switched off.
+//! Bundles that are compiled in. They look like any other; only which of them are disabled is stored.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -15,7 +15,7 @@ use super::translations::Translations;
 
 /// The version label of every built-in tool.
 const BUILT_IN_VERSION: &str = "v1";
-/// Built-ins were made at the moment their ids carry.
+/// The creation time of built-ins, which is also encoded in their ids.
 const BUILT_IN_SECONDS: i64 = 1_735_689_600;
 
 /// A compiled-in bundle.
@@ -26,7 +26,7 @@ pub struct BuiltInBundle {
     pub display_name: String,
     pub description: String,
     pub secrets: Vec<String>,
-    /// Unless somebody switches it.
+    /// The default, until it is switched.
     pub is_enabled: bool,
     pub tools: Vec<BuiltInTool>,
 }
@@ -42,17 +42,17 @@ pub struct BuiltInTool {
     pub arg_schema: Json,
     pub output_schema: Option<Json>,
     pub max_calls_per_minute: Option<NonZeroU32>,
-    /// Why it can't be used now, e.g. because a setting is missing.
+    /// Why it is unavailable, for example because a setting is missing.
     pub unavailable: Option<String>,
-    /// A call that works, as code.
+    /// A working call, as code.
     pub example: Option<String>,
 }
 
-/// A tool, and why it can't be used, where it can't.
+/// A tool, and why it is unavailable, if it is.
 pub(crate) type ResolvedTool = (Tool, Option<String>);
 
 impl BuiltInBundle {
-    /// A pack of Rust functions, as a bundle.
+    /// Wraps a pack of Rust functions as a bundle.
     pub fn native(pack: &Pack) -> Self {
         let tools = pack
             .tools
@@ -132,7 +132,7 @@ impl BuiltInBundle {
     }
 }
 
-/// `builtin.json`: the switches that differ from "on".
+/// `builtin.json`: the switches that differ from the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Switches {

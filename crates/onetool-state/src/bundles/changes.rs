@@ -1,4 +1,4 @@
-//! Changes: each decided on what is known, and made only if that still holds; durable before it is told.
+//! Changes: decided on a snapshot, made only if the snapshot still holds, and durable before they are acknowledged.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ use super::names::{BundleId, Slug, ToolId, Version};
 use super::state::{BundleView, State, ToolView};
 use super::store::{BundleStore, Enabled, LOAD_WAIT, Shared};
 
-/// Whoever was overtaken waits a little longer each time before it decides again.
+/// Pauses before deciding again after a conflicting change; they grow with each attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 impl BundleStore {
-    /// Creates or replaces a bundle; a soft-deleted one comes back.
+    /// Creates or replaces a bundle; a soft-deleted one is restored.
     pub fn put_bundle(
         &self,
         id: BundleId,
@@ -82,7 +82,7 @@ impl BundleStore {
         read_back(self.bundle(id))
     }
 
-    /// Marks an empty bundle as deleted. It goes for good after two days.
+    /// Marks an empty bundle as deleted. It is removed after two days.
     pub fn delete_bundle(&self, id: BundleId, precondition: &Precondition) -> Result<(), BundleError> {
         let shared = &self.shared;
         shared.change(id, |state| {
@@ -174,7 +174,7 @@ impl BundleStore {
         read_back(self.tool(bundle, slug, version))
     }
 
-    /// Deletes a tool for good.
+    /// Deletes a tool permanently.
     pub fn delete_tool(
         &self,
         bundle: BundleId,
@@ -193,8 +193,8 @@ impl BundleStore {
     }
 }
 
-/// A bundle, with what the store adds.
-/// What was just written, as it is known here. Where it is not: the state went away before it could be read back.
+/// Maps a missing result of a read after a write to an error: the state became unreachable before it could be read
+/// back.
 fn read_back<T>(found: Result<T, BundleError>) -> Result<T, BundleError> {
     found.map_err(|error| match error {
         BundleError::NotFound(what) => BundleError::State(StateError::Unavailable {
@@ -205,6 +205,7 @@ fn read_back<T>(found: Result<T, BundleError>) -> Result<T, BundleError> {
     })
 }
 
+/// Builds a bundle from a draft, with the fields that the store adds.
 pub(super) fn new_bundle(
     id: BundleId,
     draft: BundleDraft,
@@ -229,7 +230,7 @@ pub(super) fn new_bundle(
     }
 }
 
-/// A tool, with what the store adds.
+/// Builds a tool from a draft, with the fields that the store adds.
 pub(super) fn new_tool(
     bundle: BundleId,
     (slug, version): (&Slug, &Version),
@@ -258,7 +259,7 @@ pub(super) fn new_tool(
     }
 }
 
-/// A slug names one of the user's bundles. One that is compiled in may have the same: the user's own is meant then.
+/// Requires that no other bundle of the user has this slug. A built-in bundle may share it; the user's own wins.
 pub(super) fn require_free_slug(state: &State, id: BundleId, slug: &Slug) -> Result<(), BundleError> {
     match state.own_bundles(slug).find(|other| *other != id) {
         None => Ok(()),
@@ -268,7 +269,7 @@ pub(super) fn require_free_slug(state: &State, id: BundleId, slug: &Slug) -> Res
     }
 }
 
-/// Times as the files hold them.
+/// The current time in the precision of the files.
 pub(super) fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
@@ -290,16 +291,16 @@ pub(super) fn require_enabled(bundle: &Bundle) -> Result<(), BundleError> {
     }
 }
 
-/// What a decision comes to.
+/// The outcome of a decision.
 pub(super) enum Edit {
     Put {
         key: Key,
         text: String,
         expect: Expect,
-        /// It takes a name that must be free among all bundles, whoever else takes one now.
+        /// It takes a name that must be unique among all bundles, including concurrent changes.
         is_named_anew: bool,
     },
-    /// Changes one field and keeps the rest, even what this build does not know.
+    /// Changes one field and keeps the rest, even fields unknown to this build.
     Field {
         key: Key,
         field: &'static str,
@@ -314,7 +315,7 @@ pub(super) fn key(key: Option<Key>) -> Result<Key, BundleError> {
     key.ok_or_else(|| BundleError::Invalid("its id can't be a key".to_owned()))
 }
 
-/// The tool's id, and whether it is built in, if it may change now.
+/// Returns the tool's id and whether it is built in, if it may be changed now.
 fn changeable(
     state: &State,
     bundle: BundleId,
@@ -331,8 +332,8 @@ fn changeable(
 }
 
 impl Shared {
-    /// Decides on what is known, and makes the change if that still holds then; otherwise learns what changed, and
-    /// decides again. `decide` must not wait for anything.
+    /// Decides on a snapshot, and makes the change if the snapshot still holds; otherwise reads the changes and decides
+    /// again. `decide` must not block.
     pub(super) fn change<T>(
         &self,
         bundle: BundleId,
@@ -347,7 +348,7 @@ impl Shared {
         })
     }
 
-    /// Decides on what is known, and again as long as others change it meanwhile. The turn must be held.
+    /// Retries an attempt as long as others change the snapshot meanwhile. The `writer` lock must be held.
     pub(super) fn retried<T>(
         &self,
         mut attempt: impl FnMut(Cursor) -> Result<T, BundleError>,
@@ -359,7 +360,7 @@ impl Shared {
             let seen = *self.cursor.lock();
             match attempt(seen) {
                 Ok(told) => {
-                    // The change is made; should its news be late, the next look brings it.
+                    // The change is made; if it is not visible yet, the next look finds it.
                     self.look(Effort::Usual);
                     return Ok(told);
                 }

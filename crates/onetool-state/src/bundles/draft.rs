@@ -1,4 +1,4 @@
-//! What a caller hands in to be stored.
+//! Input that callers hand in to be stored.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use super::model::{Bundle, Implementation, Tool};
 use super::names::{BundleId, Slug, Version};
 use super::translations::Translations;
 
-/// A bundle without what the store adds.
+/// A bundle without the fields that the store adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BundleDraft {
     pub slug: Slug,
@@ -41,13 +41,13 @@ impl BundleDraft {
 }
 
 impl BundleDraft {
-    /// The bundle that it would become now.
+    /// The bundle that this draft would become now.
     pub fn trial(&self) -> Bundle {
         new_bundle(BundleId::generate(), self.clone(), now(), now())
     }
 }
 
-/// A tool without its names and what the store adds.
+/// A tool without its names and the fields that the store adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDraft {
     pub display_name: String,
@@ -63,7 +63,7 @@ pub struct ToolDraft {
 }
 
 impl ToolDraft {
-    /// An enabled tool that does this, and takes no arguments.
+    /// An enabled tool with this implementation and no arguments.
     pub fn new(implementation: Implementation) -> Self {
         Self {
             display_name: String::new(),
@@ -81,13 +81,13 @@ impl ToolDraft {
 }
 
 impl ToolDraft {
-    /// The tool that it would become now.
+    /// The tool that this draft would become now.
     pub fn trial(&self, bundle: BundleId, slug: &Slug, version: &Version) -> Tool {
         new_tool(bundle, (slug, version), self.clone(), now())
     }
 }
 
-/// A draft whose schemas are text. As values they take ten times the memory, and thousands may wait to be stored.
+/// A draft with its schemas as text. As values they take ten times the memory, and thousands may wait to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackedDraft {
     rest: ToolDraft,
@@ -133,7 +133,7 @@ impl PackedDraft {
     }
 }
 
-/// What was JSON before it was text.
+/// Parses text that was serialized from JSON.
 fn unpacked(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -170,18 +170,18 @@ impl From<Tool> for ToolDraft {
     }
 }
 
-/// What must hold of a thing before it changes. Checked under the lock.
+/// The required state of a bundle or tool before it changes. Checked under the lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
     #[default]
     None,
-    /// It is there, in one of these states; an empty list means any.
+    /// It exists, in one of these states; an empty list means any.
     Matches(Vec<String>),
-    /// It is not there yet.
+    /// It does not exist yet.
     Absent,
 }
 
-/// Whether a write made something new.
+/// Whether a write created something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     Created,

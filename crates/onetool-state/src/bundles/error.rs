@@ -1,11 +1,11 @@
-//! Why the store refused.
+//! Errors of the bundle store.
 
 use crate::atomic::StoreError;
 use crate::interface::StateError;
 
 use super::names::NameError;
 
-/// Each case is one that a caller answers differently.
+/// Each variant is one that callers handle differently.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("{0}")]
@@ -14,7 +14,7 @@ pub enum BundleError {
     Invalid(String),
     #[error(transparent)]
     Name(#[from] NameError),
-    /// `<slug, version>` is taken, or the thing is not in the state that the change needs.
+    /// `<slug, version>` is taken, or the bundle or tool is not in the state that the change requires.
     #[error("{0}")]
     Conflict(String),
     #[error("{0}; of a built-in only isEnabled may change")]
@@ -28,7 +28,7 @@ pub enum BundleError {
     PageToken,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The shared state failed or can't be reached.
+    /// The shared state failed or is unreachable.
     #[error(transparent)]
     State(StateError),
 }

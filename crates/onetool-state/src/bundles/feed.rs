@@ -1,7 +1,7 @@
-//! What documents say of bundles: the changes of a feed, read and checked one by one.
+//! Reads bundles from the feed of document changes, and checks each document.
 //!
-//! `<bundle id>/bundle` is a bundle, `<bundle id>/<tool id>` a tool, `builtin` the switches. A document that can't be
-//! read is set aside and reported; one that another build may understand is left alone and reported.
+//! `<bundle id>/bundle` is a bundle, `<bundle id>/<tool id>` a tool, `builtin` the switches. An invalid document is set
+//! aside and reported; one that another build may understand is left alone and reported.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::names::{BundleId, ToolId};
 use super::schema_form::Outline;
 use super::state::ToolEntry;
 
-/// One difference between what is stored and what is known.
+/// One difference between the stored and the known state.
 #[derive(Debug)]
 pub(crate) enum Change {
     Bundle {
@@ -33,24 +33,24 @@ pub(crate) enum Change {
         path: PathBuf,
         message: String,
     },
-    /// A problem of this document is over.
+    /// A problem with this document is resolved.
     Fine(PathBuf),
 }
 
-/// What a key stands for.
+/// What a key refers to.
 enum Subject {
     Bundle(BundleId),
     Tool(BundleId, ToolId),
     Switches,
-    /// Within a bundle, but neither.
+    /// Within a bundle, but neither a bundle nor a tool.
     Unknown,
     /// Not ours at all.
     Other,
 }
 
-/// Why a document does not count.
+/// Why a document is ignored.
 enum Refusal {
-    /// Left where it is, and reported.
+    /// Left in place, and reported.
     Skipped(String),
     /// Set aside, and reported.
     Broken(String),
@@ -87,7 +87,7 @@ fn subject(key: &Key) -> Subject {
     key.name().parse::<ToolId>().map_or(Subject::Unknown, |tool| Subject::Tool(bundle, tool))
 }
 
-/// The switches as they are stored now.
+/// The currently stored switches.
 pub(crate) fn switches(documents: &dyn Documents) -> Option<Switches> {
     let stored = wait(documents.get(Collection::BUNDLES, &switches_key()?)).ok()??;
     serde_json::from_slice(&stored.content).ok()
@@ -138,7 +138,7 @@ fn read_document(documents: &dyn Documents, limits: &Limits, document: Document,
             changes.push(Change::Fine(place));
         }
         Err(refusal) => {
-            // Switches that can't be read stay as they were: what is off must not come on by an accident.
+            // Invalid switches leave the old ones in effect: a disabled tool must not be enabled by accident.
             if !matches!(subject(&key), Subject::Switches) {
                 changes.extend(gone(&key));
             }
@@ -189,7 +189,7 @@ fn parse<T: DeserializeOwned>(content: Vec<u8>, limit: usize) -> Result<(T, Stri
     Ok((value, text))
 }
 
-/// The type of a tool that another build may understand: such a document is not broken.
+/// The type of a tool that another build may understand: such a document is not invalid.
 fn foreign_type(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let kind = json.get("type")?.as_str()?;

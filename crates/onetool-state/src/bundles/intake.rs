@@ -1,6 +1,6 @@
-//! Many tools at once: all of them, or none.
+//! Stores many tools at once: all of them, or none.
 //!
-//! Everything is checked first, and then created in one step of the state, which a killed process leaves done or undone.
+//! Everything is checked first, and then created in one atomic step of the state, even if the process is killed.
 
 use std::collections::HashMap;
 
@@ -16,21 +16,21 @@ use super::names::{BundleId, Slug, Version};
 use super::state::{BundleView, State};
 use super::store::{BundleStore, LOAD_WAIT, Neighbours};
 
-/// Tools that are stored together.
+/// Tools to store together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intake {
     pub bundle: IntakeBundle,
     pub tools: Vec<(Slug, Version, PackedDraft)>,
 }
 
-/// Where they go.
+/// The bundle that the tools are added to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntakeBundle {
     New(Box<BundleDraft>),
     Existing(BundleId),
 }
 
-/// What is known, and what comes with the tool that is checked.
+/// The known state, together with the tools that are stored along with the checked one.
 struct Together<'a> {
     state: &'a State,
     coming: HashMap<String, Vec<(String, Vec<(String, Option<String>)>)>>,
@@ -49,14 +49,14 @@ impl Neighbours for Together<'_> {
 }
 
 impl BundleStore {
-    /// Stores tools together, or says why none of them was stored.
+    /// Stores tools together; on an error, none is stored.
     pub fn take_in(&self, intake: &Intake) -> Result<BundleView, BundleError> {
         let shared = &self.shared;
         shared.wait_loaded(LOAD_WAIT);
         let turn = shared.writer.lock();
         let id = shared.retried(|seen| {
             let (id, bundle, documents) = self.decide(intake)?;
-            // A new bundle has a name, which is everybody's; its tools are its own.
+            // The name of a new bundle is unique among all bundles; those of tools only within the bundle.
             let prefix = if bundle.is_some() { String::new() } else { format!("{id}/") };
             let documents: Vec<(Key, Vec<u8>)> =
                 documents.into_iter().chain(bundle).map(|(key, text)| (key, text.into_bytes())).collect();
@@ -67,13 +67,13 @@ impl BundleStore {
         self.bundle(id)
     }
 
-    /// Says why tools would not be stored together, and stores nothing.
+    /// Checks whether tools could be stored together, and stores nothing.
     pub fn check_in(&self, intake: &Intake) -> Result<(), BundleError> {
         self.shared.wait_loaded(LOAD_WAIT);
         self.decide(intake).map(drop)
     }
 
-    /// Everything that is to be written, checked: the tools, and the bundle where it is new.
+    /// Returns the checked documents to write: the tools, and the bundle if it is new.
     #[expect(clippy::type_complexity, reason = "documents are a key and a text")]
     fn decide(&self, intake: &Intake) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
         let shared = &self.shared;
@@ -153,13 +153,13 @@ impl BundleStore {
     }
 }
 
-/// Fewer tools than this are not worth a thread.
+/// Minimum number of tools per thread.
 const TOOLS_PER_THREAD: usize = 100;
 const MAX_THREADS: usize = 8;
-/// As much as a main thread has: schemas may be nested.
+/// As large as a main thread's stack: schemas may be nested.
 const STACK_BYTES: usize = 8 << 20;
 
-/// The results in order, or the first that failed.
+/// Returns the results in order, or the first failure.
 fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, BundleError> + Sync,

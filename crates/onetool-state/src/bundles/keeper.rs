@@ -1,4 +1,4 @@
-//! The background thread of a store: it reads the files, and then does what can wait.
+//! The background thread of a store: it loads the documents, and then does deferrable work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Shared {
                 let is_due = state.bundles.get(&id).is_some_and(|entry| {
                     entry.tools.is_empty() && entry.bundle.soft_deleted_at.is_some_and(|at| now - at >= REAP_AFTER)
                 });
-                // What does not count now may count again one day.
+                // Documents that are ignored now may become valid again.
                 let is_alone = !state.problems.keys().any(|path| path.parent() == folder.as_deref());
                 Ok((is_due && is_alone).then(|| (Edit::Delete { key: key.clone() }, ())))
             })?;
@@ -92,7 +92,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes over what other processes counted. What can't be read now is read the next time.
+    /// Takes over usage counts of other processes. Counts that cannot be read now are read the next time.
     fn read_usage(&self) {
         let since = self.usage.lock().position();
         match usage::read(&*self.trail, since) {
@@ -109,7 +109,7 @@ impl Shared {
     /// The background thread: loads, then waits for errands.
     fn keep(&self, built_in: &[BuiltInBundle], natives: Vec<String>) {
         self.load_built_in(built_in, natives);
-        // Where the state can't be reached, what is built in works without it.
+        // If the state is unreachable, the built-in bundles still work.
         self.look(Effort::Thorough);
         self.read_usage();
         self.errands.lock().loaded = true;
@@ -142,7 +142,7 @@ impl Shared {
                 counted = Instant::now();
                 if let Err(error) = self.flush_usage() {
                     tracing::warn!(%error, "usage counts could not be written");
-                    // They wait in memory for the next time.
+                    // The counts stay in memory until the next attempt.
                     self.errands.lock().flush_usage = true;
                 }
             }

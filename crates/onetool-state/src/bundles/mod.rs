@@ -1,14 +1,14 @@
 //! Bundles of tools, kept as documents.
 //!
 //! `<bundle id>/bundle` is a bundle and `<bundle id>/<tool id>` one of its tools (as files: `bundle.json`, and one
-//! `<tool id>.json` beside it per tool); slug and version stand inside, so renaming moves nothing and no name is too long.
-//! The documents are the truth: memory, the search index and the usage counts are derived from them and follow when
-//! another process, or a person with an editor, changes them.
+//! `<tool id>.json` beside it per tool); slug and version are part of the content, so renaming moves nothing and no
+//! name is too long. The documents are authoritative: memory, the search index and the usage counts are derived from
+//! them and follow when another process, or a person with an editor, changes them.
 //!
-//! **Invariant:** within a bundle `<slug, version>` is unique across processes. A change is decided on what is known, and
-//! takes place only if nothing in the bundle has changed meanwhile; it is durable before it is acknowledged. A document
-//! that can't be read is set aside and reported, never fatal. Built-in bundles live in the same map and are served alike;
-//! only their `isEnabled` is stored.
+//! **Invariant:** within a bundle, `<slug, version>` is unique across processes. A change is decided on a snapshot, and
+//! takes place only if nothing in the bundle has changed meanwhile; it is durable before it is acknowledged. An invalid
+//! document is set aside and reported, never fatal. Built-in bundles live in the same map and are served alike; only
+//! their `isEnabled` is stored.
 
 mod auth;
 mod builtin;

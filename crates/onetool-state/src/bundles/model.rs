@@ -1,4 +1,4 @@
-//! What stands in the files.
+//! The content of the documents.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use super::schema_form::SchemaForm;
 use super::sequence::SequenceImplementation;
 use super::translations::Translations;
 
-/// The version of the files' form that this build writes.
+/// The schema version that this build writes.
 pub(crate) const SCHEMA_VERSION: &str = "1";
 
 /// A named container of tools with one switch.
@@ -37,7 +37,7 @@ pub struct Bundle {
     /// Names of secrets that templates of its tools may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Who its tools say they are, unless they say otherwise themselves.
+    /// The authentication of its tools, unless they have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthBlock>,
     /// By language.
@@ -52,7 +52,7 @@ pub struct Bundle {
     pub soft_deleted_at: Option<DateTime<Utc>>,
 }
 
-/// A callable action. Its schemas are JSON; only what reads many tools at once holds them in another form.
+/// A callable action. Its schemas are JSON; only code that reads many tools at once holds them in another form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "S: SchemaForm + Deserialize<'de>"))]
 #[expect(private_bounds, reason = "nobody else has other forms")]
@@ -83,7 +83,7 @@ pub struct Tool<S: SchemaForm = Json> {
     pub output_schema: Option<S>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_calls_per_minute: Option<NonZeroU32>,
-    /// A call that works, as code.
+    /// A working call, as code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
     /// By language.
@@ -102,7 +102,7 @@ pub(crate) fn any_object() -> Json {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// Every `type` that this build reads.
+/// Every `type` that this build can read.
 pub(crate) const KNOWN_TYPES: &[&str] = &["native", "go", "http", "sequence"];
 
 /// `type` and `impl`.
@@ -126,7 +126,7 @@ impl Implementation {
         }
     }
 
-    /// The tools that it calls: `pack.function`, and the version where it names one.
+    /// The tools that it calls: `pack.function`, and the version if it names one.
     pub(crate) fn calls(&self) -> Vec<(String, Option<String>)> {
         match self {
             Self::Http(_) => Vec::new(),
@@ -138,7 +138,7 @@ impl Implementation {
     }
 }
 
-/// A function of this process.
+/// A function built into this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeImplementation {
@@ -163,10 +163,10 @@ pub struct HttpImplementation {
     /// Names of secrets that its templates use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Statuses that are a success; any 2xx when empty.
+    /// Statuses that count as success; any 2xx when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub success_codes: Vec<u16>,
-    /// For the whole call, retries and redirects included.
+    /// For the whole call, including retries and redirects.
     #[serde(default = "ten_seconds")]
     pub timeout_ms: u64,
     #[serde(default)]
@@ -174,15 +174,15 @@ pub struct HttpImplementation {
     /// `$…` is a JSONPath, anything else (or after `regex:`) a regular expression.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub extract_expr: String,
-    /// The reply is a stream of events.
+    /// The response is a stream of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamRule>,
-    /// The reply is one page of several.
+    /// The response is one page of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paginate: Option<PageRule>,
     #[serde(default)]
     pub error_mode: ErrorMode,
-    /// At most so many retries; the configuration's number when absent.
+    /// Maximum number of retries; the configured number when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
 }
@@ -230,6 +230,6 @@ pub enum ResponseEncoding {
 pub enum ErrorMode {
     #[default]
     Fail,
-    /// A failed request gives no value instead of an error.
+    /// A failed request yields no value instead of an error.
     Empty,
 }

@@ -1,4 +1,4 @@
-//! Ids, slugs and versions: parsed once, valid ever after.
+//! Ids, slugs and versions: parsed once, valid from then on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use unicode_general_category::{GeneralCategory, get_general_category};
 use uuid::{Uuid, Variant};
 
-/// The longest slug or version, in characters.
+/// Maximum length of a slug or version, in characters.
 pub(crate) const MAX_NAME_CHARS: usize = 64;
 
-/// Why a name or an id was refused.
+/// Why a name or an id is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(String);
@@ -50,7 +50,7 @@ fn check(what: &str, text: &str, also: Option<char>) -> Result<(), NameError> {
 #[serde(try_from = "String", into = "String")]
 pub struct Slug(Box<str>);
 
-/// An opaque label of a revision. Like a slug, and may hold dots.
+/// An opaque label of a revision. Like a slug, but may contain dots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(Box<str>);
@@ -60,12 +60,12 @@ impl Slug {
         &self.0
     }
 
-    /// The nearest slug to a Python name: `web_search` is `web-search`.
+    /// The slug closest to a Python name: `web_search` becomes `web-search`.
     pub fn from_identifier(name: &str) -> Result<Self, NameError> {
         name.replace('_', "-").parse()
     }
 
-    /// The Python name: `web-search` is `web_search`.
+    /// The Python name: `web-search` becomes `web_search`.
     pub fn identifier(&self) -> String {
         onetool_sdk::to_python_identifier(&self.0)
     }
@@ -145,7 +145,7 @@ pub struct ToolId(Uuid);
 
 fn parse_v7(what: &str, text: &str) -> Result<Uuid, NameError> {
     let wrong = || NameError(format!("a {what} id is a UUIDv7 such as 018faf50-b7b6-7a01-9a05-a22a6e0af101"));
-    // Only the hyphenated form: one id has one spelling, as it is a file's name.
+    // Only the hyphenated form: an id is a file name, so it has one spelling.
     if text.len() != 36 {
         return Err(wrong());
     }
@@ -153,10 +153,10 @@ fn parse_v7(what: &str, text: &str) -> Result<Uuid, NameError> {
     if id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122 { Ok(id) } else { Err(wrong()) }
 }
 
-/// The moment that all built-in ids carry: they sort before everything a user makes.
+/// The time encoded in all built-in ids: they sort before everything a user creates.
 const BUILT_IN_MILLIS: u64 = 1_735_689_600_000;
 
-/// An id that is the same in every build and process, from a name.
+/// Derives an id from a name; it is the same in every build and process.
 fn built_in(kind: &str, name: &str) -> Uuid {
     let hash = blake3::hash(format!("onetool built-in {kind} {name}").as_bytes());
     let mut random = [0_u8; 10];

@@ -1,7 +1,7 @@
 //! Pages and the opaque tokens between them.
 //!
-//! A token holds where the last page ended, in the order's own terms, and a digest of the filters it belongs to: used
-//! with other filters, or altered, it is refused.
+//! A token holds the position where the last page ended, and a digest of the filters it belongs to: a token that is
+//! altered or used with other filters is refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,11 +14,11 @@ const DIGEST_BYTES: usize = 12;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// What asks for the next page, where there is one.
+    /// The token for the next page, if there is one.
     pub next: Option<PageToken>,
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(String);
 
@@ -27,14 +27,14 @@ impl PageToken {
         &self.0
     }
 
-    /// Seals a position for a query; `filters` is any text that tells queries apart.
+    /// Seals a position for a query; `filters` is any text that distinguishes queries.
     pub(crate) fn seal(position: &[u8], filters: &str) -> Self {
         let mut bytes = position.to_vec();
         bytes.extend_from_slice(&digest(position, filters));
         Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// The position inside `token`, if it was sealed for the same filters.
+    /// Returns the position inside `token`, if it was sealed for the same filters.
     pub(crate) fn open<const N: usize>(token: &str, filters: &str) -> Result<[u8; N], BundleError> {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| BundleError::PageToken)?;
         let (position, seal) = bytes.split_at_checked(N).ok_or(BundleError::PageToken)?;

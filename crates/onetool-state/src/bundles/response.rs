@@ -1,8 +1,8 @@
-//! Replies that come in pieces: streams of events, and lists of several pages.
+//! Responses that arrive in pieces: streams of events, and lists of several pages.
 
 use serde::{Deserialize, Serialize};
 
-/// A reply that is a stream of events.
+/// A response that is a stream of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StreamRule {
@@ -10,16 +10,16 @@ pub struct StreamRule {
     /// A JSONPath to the text that an event adds; the texts are joined.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Names of server-sent events that count; all when empty.
+    /// Names of the server-sent events to use; all when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
     /// Data that ends the stream; `[DONE]` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<String>,
-    /// A JSONPath; an event in which it finds something fails the call.
+    /// A JSONPath; an event in which it matches fails the call.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// The joined text where `text` is given, else all events.
+    /// When absent: the joined text if `text` is given, otherwise all events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<StreamResult>,
 }
@@ -27,14 +27,14 @@ pub struct StreamRule {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamFormat {
-    /// As the reply's content type says.
+    /// Determined by the response's content type.
     #[default]
     Auto,
     Sse,
     Ndjson,
 }
 
-/// What a stream's value is.
+/// The value of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamResult {
@@ -43,13 +43,13 @@ pub enum StreamResult {
     Events,
 }
 
-/// A list that comes in pages.
+/// A list in several pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PageRule {
     #[serde(flatten)]
     pub kind: PageKind,
-    /// A JSONPath to a page's items; the page itself, as `extractExpr` leaves it, when empty.
+    /// A JSONPath to a page's items; when empty, the page itself after `extractExpr`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub items: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,20 +61,20 @@ pub struct PageRule {
     pub envelope: bool,
 }
 
-/// How the next page is asked for.
+/// How the next page is requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PageKind {
-    /// A reply names the next page.
+    /// Each response names the next page.
     Cursor {
         /// A JSONPath to the cursor; the last page has none.
         cursor: String,
-        /// The parameter that it goes into.
+        /// The parameter that carries it.
         param: String,
         #[serde(default, rename = "in", skip_serializing_if = "PagePlace::is_query")]
         place: PagePlace,
     },
-    /// Pages are numbered.
+    /// By page number.
     Page {
         param: String,
         #[serde(default = "one")]
@@ -87,7 +87,7 @@ pub enum PageKind {
         #[serde(default, rename = "in", skip_serializing_if = "PagePlace::is_query")]
         place: PagePlace,
     },
-    /// Items are counted.
+    /// By number of items.
     Offset {
         param: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub enum PageKind {
         #[serde(default, rename = "in", skip_serializing_if = "PagePlace::is_query")]
         place: PagePlace,
     },
-    /// The header `Link` with `rel="next"`.
+    /// By the `Link` header with `rel="next"`.
     Link,
 }
 
@@ -105,7 +105,7 @@ fn one() -> u64 {
     1
 }
 
-/// Where a parameter of pages goes.
+/// Where a paging parameter is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PagePlace {

@@ -1,16 +1,16 @@
-//! How a tool's schemas are held: as JSON, or as an outline of it.
+//! The in-memory forms of a tool's schemas: JSON, or an outline of it.
 //!
-//! Lists and searches of thousands of tools need the names of arguments and nothing else of a schema. An outline is read
-//! without keeping the rest, but as strictly: what can't be read as JSON can't be read as an outline.
+//! Lists and searches of thousands of tools need only the argument names of a schema. An outline is parsed without
+//! keeping the rest, but as strictly: it rejects everything that is not valid JSON.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
-/// A form that schemas of a tool may have in memory.
+/// A form of a tool's schemas in memory.
 pub(crate) trait SchemaForm {
-    /// The schema of a tool that does not say which arguments it takes.
+    /// The schema of a tool that declares no arguments.
     fn of_no_arguments() -> Self;
 
     fn argument_names(&self) -> impl Iterator<Item = &str>;
@@ -27,7 +27,7 @@ impl SchemaForm for Json {
     }
 }
 
-/// The names of the properties of a schema.
+/// The property names of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outline(Vec<String>);
 
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Outline {
     }
 }
 
-/// Which part of a schema is read.
+/// Which part of a schema is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Schema,
@@ -57,7 +57,7 @@ enum Depth {
     Below,
 }
 
-/// Reads any JSON, and keeps nothing but the keys of `properties`.
+/// Reads any JSON, and keeps only the keys of `properties`.
 struct Skim<'a> {
     names: Option<&'a mut Vec<String>>,
     depth: Depth,
@@ -67,7 +67,7 @@ impl<'de> serde::de::DeserializeSeed<'de> for Skim<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // Not `deserialize_ignored_any`: that one lets pass what nobody can read later.
+        // Not `deserialize_ignored_any`: that accepts text which cannot be parsed later.
         deserializer.deserialize_any(self)
     }
 }
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Skim<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match self.names.as_deref_mut().filter(|_| key == "properties") {
                 Some(names) => {
-                    // Of two, the last counts.
+                    // If the key is repeated, the last one counts.
                     names.clear();
                     map.next_value_seed(Skim { names: Some(names), depth: Depth::Properties })?;
                 }

@@ -1,8 +1,8 @@
-//! Search over all tools: a name that begins with the query, then whole words, then near words; within each the most
-//! recently modified first.
+//! Search over all tools: first names that begin with the query, then whole words, then similar words; within each, the
+//! most recently modified first.
 //!
-//! Which tools hold which words is kept by `words` (SQLite's full-text index, or a plain map without it); this module
-//! decides the order, so that it is the same with both. The index is derived: on any doubt it is built again.
+//! The word index is `words` (SQLite's full-text index, or a plain map without it); this module decides the order, so
+//! that it is the same with both. The index is derived data: if in doubt, it is rebuilt.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::limits::{EXPANSIONS, QUERY_CHARS, QUERY_TERMS};
 use super::names::ToolId;
 use super::state::ToolEntry;
 
-/// How well a tool fits. Smaller is better.
+/// How well a tool matches. Smaller is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Fit {
@@ -46,12 +46,12 @@ impl Query {
     }
 }
 
-/// A term, and the words of the vocabulary that it may stand for.
+/// A term, and the words of the vocabulary that it may match.
 #[derive(Debug)]
 pub(crate) struct Expansion {
-    /// Every word that begins so.
+    /// Matches every word that begins with this.
     pub(crate) prefix: String,
-    /// Other words, near enough.
+    /// Other words that are similar enough.
     pub(crate) near: Vec<String>,
 }
 
@@ -64,16 +64,16 @@ struct Document {
 
 #[derive(Default)]
 pub(crate) struct SearchIndex {
-    /// Where each tool's document is.
+    /// The slot of each tool's document.
     slots: HashMap<ToolId, i64>,
-    /// By slot, for speed: a common word is in very many.
+    /// Indexed by slot for speed: a common word occurs in very many documents.
     documents: Vec<Option<Document>>,
     free: Vec<i64>,
     words: Words,
 }
 
 impl SearchIndex {
-    /// Takes a tool's present state over; `None` removes it.
+    /// Updates a tool to its current state; `None` removes it.
     pub(crate) fn update(&mut self, id: ToolId, entry: Option<&Arc<ToolEntry>>) {
         if let Some(slot) = self.slots.remove(&id)
             && let Some(old) = self.documents.get_mut(slot as usize).and_then(Option::take)
@@ -103,22 +103,22 @@ impl SearchIndex {
         }
     }
 
-    /// Many updates at once.
+    /// Applies many updates at once.
     pub(crate) fn batch(&mut self, change: impl FnOnce(&mut Self)) {
         self.words.begin();
         change(self);
         self.words.commit();
     }
 
-    /// Every tool that fits, in no order.
+    /// Returns every matching tool, in no particular order.
     pub(crate) fn find(&self, query: &Query) -> Vec<(&Arc<ToolEntry>, Fit)> {
-        // Punctuation alone is in no name.
+        // Punctuation alone occurs in no name.
         if query.terms.is_empty() {
             return Vec::new();
         }
         let expansions: Vec<Expansion> = query.terms.iter().map(|term| self.expand(term)).collect();
         let Some(slots) = self.words.find(&expansions) else {
-            // The word index failed: look at everything, for the same answer.
+            // The word index failed: check every document, for the same result.
             let all = self.documents.iter().flatten();
             return all.filter_map(|document| Some((&document.entry, document.fit(query)?))).collect();
         };
@@ -166,7 +166,7 @@ fn split(text: &str) -> Vec<String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Whether a word may be meant by a term that it does not begin with: it holds the term, or differs by few letters.
+/// Whether a term may match a word that does not begin with it: the word contains the term, or differs by few letters.
 fn is_near(term: &str, word: &str) -> bool {
     if term.chars().count() >= 3 && word.len() > term.len() && word.contains(term) {
         return true;

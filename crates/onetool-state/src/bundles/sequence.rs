@@ -1,22 +1,22 @@
-//! What stands in the file of a sequence: steps that call other tools.
+//! The content of a sequence: steps that call other tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::model::ErrorMode;
 
-/// Steps that call tools of the toolbox, each with what earlier ones gave.
+/// Steps that call other tools, each with the results of earlier ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SequenceImplementation {
     /// For all steps together.
     #[serde(default = "one_minute")]
     pub timeout_ms: u64,
-    /// Calls under way at once.
+    /// Maximum number of concurrent calls.
     #[serde(default = "eight")]
     pub max_parallel: usize,
     pub steps: Vec<SequenceStep>,
-    /// The value, made of references; without it, what the last step gave.
+    /// The value, built from references; the result of the last step when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
 }
@@ -36,27 +36,27 @@ pub struct SequenceStep {
     pub id: String,
     /// `pack.function`
     pub tool: String,
-    /// Of a tool in a bundle; the newest enabled one when absent.
+    /// The version of a tool in a bundle; the newest enabled one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Json>,
-    /// The step is skipped where this is empty, zero, false or null. `!` in front turns it around.
+    /// The step is skipped if this is empty, zero, false or null. A leading `!` negates it.
     #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<Json>,
     /// A list: the tool is called once per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Json>,
-    /// What an item is called in references.
+    /// The name of an item in references.
     #[serde(default = "item", rename = "as", skip_serializing_if = "is_item")]
     pub item_name: String,
-    /// Items at once.
+    /// Maximum number of items processed at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<usize>,
-    /// A longer list is refused.
+    /// Maximum number of items; a longer list is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_items: Option<usize>,
-    /// Steps that must end first, beside those that it refers to.
+    /// Steps that must finish first, in addition to those it refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,24 +76,24 @@ fn is_item(name: &str) -> bool {
     name == "item"
 }
 
-/// When and how often a failed call is made again.
+/// When and how often a failed call is retried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StepRetry {
-    /// Calls after the first.
+    /// Maximum number of retries.
     pub max: u32,
     #[serde(default = "delay")]
     pub delay_ms: u64,
-    /// Each wait is so many times the one before.
+    /// Each wait is this many times as long as the previous one.
     #[serde(default = "two")]
     pub factor: f64,
-    /// Wait a random part of the time.
+    /// Wait for a random part of the time.
     #[serde(default = "yes")]
     pub jitter: bool,
     /// Statuses (`429`, `5xx`), `timeout`, `network`, or `any`.
     #[serde(default = "passing")]
     pub on: Vec<String>,
-    /// Retry a tool that may have an effect each time it is called.
+    /// Also retry a tool that may have an effect each time it is called.
     #[serde(default, rename = "unsafe", skip_serializing_if = "std::ops::Not::not")]
     pub allow_effects: bool,
 }

@@ -1,4 +1,4 @@
-//! What is known now, and how it looks from outside.
+//! The known state, and the views of it that callers get.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::schema_form::SchemaForm;
 use super::store::Neighbours;
 use super::usage::Usage;
 
-/// A tool as memory holds it: what lists and searches need, and the text for the rest.
+/// A tool in memory: the fields that lists and searches need, and the text for the rest.
 #[derive(Debug)]
 pub(crate) struct ToolEntry {
     pub(crate) id: ToolId,
@@ -34,7 +34,7 @@ pub(crate) struct ToolEntry {
     /// The tools that it calls.
     pub(crate) calls: Vec<(String, Option<String>)>,
     pub(crate) modified_at: DateTime<Utc>,
-    /// Further words to be found by: names of arguments, and texts in other languages.
+    /// Additional search text: names of arguments, and texts in other languages.
     pub(crate) remarks: String,
     unavailable: Option<String>,
     text: Arc<str>,
@@ -93,7 +93,7 @@ pub(crate) struct BundleEntry {
     pub(crate) names: HashMap<(Slug, Version), ToolId>,
     pub(crate) tools: BTreeSet<ToolId>,
     etag: String,
-    /// Changes with anything inside.
+    /// Changes whenever anything in the bundle does.
     generation: u64,
 }
 
@@ -103,20 +103,20 @@ pub struct BundleView {
     pub bundle: Arc<Bundle>,
     pub etag: String,
     pub tool_count: usize,
-    /// Why none of its tools can be called, where nothing but their switches would let them: a secret that is not set.
+    /// Why none of its tools can be called even if they are enabled, such as a secret that is not set.
     pub disabled_reason: Option<String>,
-    /// Changes with anything inside the bundle.
+    /// Changes whenever anything in the bundle does.
     pub generation: u64,
 }
 
-/// A tool as callers see it. `tool.is_enabled` is what the user wants; `disabled_reason` says why it is off anyway.
+/// A tool as callers see it. `tool.is_enabled` is the user's switch; `disabled_reason` says why it is off regardless.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolView {
     pub tool: Tool,
     pub etag: String,
-    /// Whether there is something to call: a function of this build, or a request that is configured.
+    /// Whether it has an implementation: a function of this build, or a configured request.
     pub is_available: bool,
-    /// Why the tool can't be called, where it can't.
+    /// Why the tool can't be called, if it can't.
     pub disabled_reason: Option<String>,
     pub usage: Usage,
 }
@@ -134,7 +134,7 @@ pub(crate) enum Extent {
     Everything,
 }
 
-/// What a tool that is about to be stored may know of the others.
+/// What the check of a new tool can ask about the others.
 impl Neighbours for State {
     fn calls_of(&self, tool: &str, version: Option<&str>) -> Vec<(String, Option<String>)> {
         let Some((pack, function)) = tool.split_once('.') else { return Vec::new() };
@@ -151,25 +151,25 @@ impl Neighbours for State {
 
 const DUPLICATE: &str = "another tool of this bundle has the same slug and version";
 
-/// Everything that is known.
+/// The whole known state.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) bundles: BTreeMap<BundleId, BundleEntry>,
     pub(crate) tools: BTreeMap<ToolId, Arc<ToolEntry>>,
-    /// Tools that do not count now: their bundle is missing, or an older tool has their name.
+    /// Tools that are ignored for now: their bundle is missing, or an older tool has their name.
     pub(crate) waiting: BTreeMap<ToolId, Arc<ToolEntry>>,
     pub(crate) problems: BTreeMap<PathBuf, String>,
     pub(crate) switches: Switches,
-    /// Functions that native tools may stand for.
+    /// Functions that native tools may refer to.
     pub(crate) natives: HashSet<String>,
-    /// Tools that the search index does not know as they are.
+    /// Tools whose current state the search index does not have yet.
     pub(crate) dirty: Vec<ToolId>,
     pub(crate) total_bytes: u64,
     pub(crate) generation: u64,
 }
 
 impl State {
-    /// Takes changes over. Where they are everything that there is, what they do not name goes.
+    /// Applies changes. If they list everything, whatever they do not name is removed.
     pub(crate) fn apply(&mut self, changes: Vec<Change>, extent: Extent, documents: &dyn Documents) {
         if extent == Extent::Everything {
             self.retain_named(&changes);
@@ -230,7 +230,8 @@ impl State {
         gone.into_iter().for_each(|id| self.remove_bundle(id));
     }
 
-    /// Lets in what waits and can. The older of two tools with one name keeps it, whatever order they come in.
+    /// Admits waiting tools whose bundle exists. The older of two tools with one name keeps it, in any order of
+    /// arrival.
     fn admit(&mut self, documents: &dyn Documents) {
         for (id, entry) in std::mem::take(&mut self.waiting) {
             let bundle = entry.bundle_id;
@@ -271,7 +272,7 @@ impl State {
         entry.generation = generation;
     }
 
-    /// Answers the tool that lost against another of the same name.
+    /// Returns the tool that lost its name to an older one, if any.
     pub(crate) fn insert_tool(&mut self, entry: Arc<ToolEntry>) -> Option<Arc<ToolEntry>> {
         let name = (entry.slug.clone(), entry.version.clone());
         let holder = self.bundles.get(&entry.bundle_id)?.names.get(&name).copied();
@@ -311,7 +312,7 @@ impl State {
         }
     }
 
-    /// Without their bundle, its tools do not count; they wait for it to come back.
+    /// Removes a bundle. Its tools are ignored, and wait for the bundle to return.
     pub(crate) fn remove_bundle(&mut self, id: BundleId) {
         let Some(entry) = self.bundles.remove(&id) else { return };
         self.generation += 1;
@@ -333,7 +334,7 @@ impl State {
             .map(|bundle| bundle.id)
     }
 
-    /// A bundle that is there and not deleted.
+    /// A bundle that exists and is not deleted.
     pub(crate) fn live(&self, id: BundleId) -> Result<&BundleEntry, BundleError> {
         self.bundles
             .get(&id)
@@ -394,7 +395,7 @@ impl State {
         live.map(|entry| (entry.bundle.id, self.is_bundle_enabled(&entry.bundle))).collect()
     }
 
-    /// Whether a tool can be called as far as it depends on itself.
+    /// Whether a tool itself allows a call, regardless of its bundle.
     pub(crate) fn is_callable_alone(&self, entry: &ToolEntry) -> bool {
         self.is_tool_enabled(entry)
             && entry.unavailable.is_none()
@@ -413,7 +414,7 @@ impl State {
         }
         let etag =
             if entry.bundle.is_built_in { format!("{}-{}", entry.etag, u8::from(enabled)) } else { entry.etag.clone() };
-        // The first tool that can be called ends the search.
+        // Stops at the first tool that can be called.
         let reasons: Option<Vec<String>> =
             entry.tools.iter().filter_map(|id| self.tools.get(id)).map(|tool| self.unavailable_reason(tool)).collect();
         let disabled_reason = reasons.and_then(|reasons| reasons.into_iter().next());

@@ -1,4 +1,4 @@
-//! The store: reads, from memory that follows the disk. Changes are in `changes`, what can wait in `keeper`.
+//! The store: reads, from memory that follows the disk. Changes are in `changes`, background work in `keeper`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,46 +25,46 @@ use super::search::{Query, SearchIndex};
 use super::state::{BundleView, Extent, State, ToolEntry, ToolView};
 use super::usage::UsageLog;
 
-/// Says what is wrong with a tool before it is stored.
+/// Checks a tool before it is stored; the error says what is wrong.
 pub type ToolCheck = Arc<dyn Fn(&Bundle, &Tool, &dyn Neighbours) -> Result<(), String> + Send + Sync>;
 
-/// What the check of a tool may ask about the others.
+/// What the check of a tool may ask about other tools.
 pub trait Neighbours {
-    /// The tools that a stored one calls, by `pack.function` and, where it names one, version.
+    /// The tools that a stored tool calls, as `pack.function` and, if it names one, version.
     fn calls_of(&self, tool: &str, version: Option<&str>) -> Vec<(String, Option<String>)>;
 }
 
-/// Says what is wrong with a bundle before it is stored.
+/// Checks a bundle before it is stored; the error says what is wrong.
 pub type BundleCheck = Arc<dyn Fn(&Bundle) -> Result<(), String> + Send + Sync>;
 
-/// Up to so many tools every file's time is looked at in the foreground: it takes less than a millisecond.
+/// Up to this many tools, every file's time is checked in the foreground: it takes less than a millisecond.
 const SMALL_STORE: usize = 300;
 
-/// Stands for the state itself among the problems.
+/// The key of the state itself among the problems.
 const STATE_PROBLEM: &str = "state";
 
 /// How long the first reader waits for the files to be read.
 pub(super) const LOAD_WAIT: Duration = Duration::from_secs(30);
 
-/// What a store is opened with.
+/// Options for opening a store.
 pub struct Options {
     pub state: SharedState,
     pub limits: Limits,
     pub built_in: Vec<BuiltInBundle>,
-    /// `pack.function` of every native function there is.
+    /// `pack.function` of every native function.
     pub native_functions: Vec<String>,
     pub check: ToolCheck,
     pub check_bundle: BundleCheck,
 }
 
-/// Something on disk that does not count, and why.
+/// A document that is ignored, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: std::path::PathBuf,
     pub message: String,
 }
 
-/// Which tools to list.
+/// Selects tools to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// Any of these; all when empty.
@@ -74,7 +74,7 @@ pub struct ToolFilter {
     pub disabled: Disabled,
 }
 
-/// Whether disabled things are listed.
+/// Whether disabled tools and bundles are listed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Disabled {
     #[default]
@@ -92,7 +92,7 @@ impl ToolFilter {
     }
 }
 
-/// Bundles and their tools. Cheap to clone; the last clone ends the background work.
+/// Bundles and their tools. Cheap to clone; dropping the last clone ends the background work.
 #[derive(Clone)]
 pub struct BundleStore {
     pub(super) shared: Arc<Shared>,
@@ -106,7 +106,7 @@ pub(super) struct Shared {
     pub(super) check: ToolCheck,
     pub(super) check_bundle: BundleCheck,
     pub(super) state: RwLock<State>,
-    /// How far the feed of changes has been taken over.
+    /// How far the feed of changes has been applied.
     pub(super) cursor: Mutex<Cursor>,
     pub(super) index: Mutex<SearchIndex>,
     pub(super) usage: Mutex<UsageLog>,
@@ -133,7 +133,7 @@ pub(super) struct Errands {
     pub(super) flush_usage: bool,
 }
 
-/// A native function, as the store knows it. Its ids are hashes of its name: whoever calls it often keeps them.
+/// A native function, as the store knows it. Its ids are hashes of its name: keep them if you call it often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeTool {
     pub bundle: BundleId,
@@ -141,7 +141,7 @@ pub struct NativeTool {
 }
 
 impl NativeTool {
-    /// None for a name that no bundle can have.
+    /// `None` for a name that no bundle can have.
     pub fn named(pack: &str, function: &str) -> Option<Self> {
         let bundle = Slug::from_identifier(pack).ok()?;
         let function = Slug::from_identifier(function).ok()?;
@@ -151,11 +151,11 @@ impl NativeTool {
 }
 
 impl BundleStore {
-    /// Opens a store. Returns at once; the files are read in the background, and the first read waits for them.
+    /// Opens a store. Returns immediately; the documents are read in the background, and the first read waits for them.
     pub fn open(options: Options) -> Result<Self, StoreError> {
         let now = Instant::now();
         let documents = options.state.documents();
-        // What is switched off must be off from the first moment.
+        // Disabled tools must be disabled from the start.
         let state = State { switches: feed::switches(&*documents).unwrap_or_default(), ..State::default() };
         let shared = Arc::new(Shared {
             documents,
@@ -178,12 +178,12 @@ impl BundleStore {
         Ok(Self { shared, _keeper: Arc::new(keeper) })
     }
 
-    /// Whether the files have been read, waiting at most `patience`.
+    /// Whether the documents have been read, waiting at most `patience`.
     pub fn is_loaded(&self, patience: Duration) -> bool {
         self.shared.wait_loaded(patience)
     }
 
-    /// Changes whenever anything does. Looks at the disk, but not more often than it must.
+    /// Changes whenever anything does. Checks the disk, but no more often than necessary.
     pub fn generation(&self) -> u64 {
         if self.shared.errands.lock().loaded {
             self.shared.refresh();
@@ -196,12 +196,12 @@ impl BundleStore {
         state.problems.iter().map(|(path, message)| Problem { path: path.clone(), message: message.clone() }).collect()
     }
 
-    /// Whether the shared state could not be reached when it was last tried.
+    /// Whether the last attempt to reach the shared state failed.
     pub fn is_cut_off(&self) -> bool {
         self.shared.state.read().problems.contains_key(std::path::Path::new(STATE_PROBLEM))
     }
 
-    /// A page of bundles, the newest first.
+    /// Returns a page of bundles, newest first.
     pub fn bundles(
         &self,
         only: &[BundleId],
@@ -234,14 +234,14 @@ impl BundleStore {
         Ok(Page { items, next })
     }
 
-    /// The user's own bundle of this slug.
+    /// The user's own bundle with this slug.
     pub fn own_bundle(&self, slug: &Slug) -> Option<BundleId> {
         self.shared.refresh();
         self.shared.state.read().own_bundles(slug).next()
     }
 
-    /// The bundle of this id or slug; an id need not exist. A user's own bundle goes before a compiled-in one of the same
-    /// slug.
+    /// Finds the bundle with this id or slug; an id need not exist. A user's own bundle takes precedence over a
+    /// built-in one with the same slug.
     pub fn find_bundle(&self, name: &str) -> Result<Option<BundleId>, BundleError> {
         if let Ok(id) = name.parse::<BundleId>() {
             return Ok(Some(id));
@@ -273,7 +273,7 @@ impl BundleStore {
         state.live(id).map(|entry| state.bundle_view(entry))
     }
 
-    /// A tool as it would be stored, checked, without storing it; and its bundle.
+    /// Returns a checked tool as it would be stored, and its bundle, without storing it.
     pub fn draft_tool(
         &self,
         bundle: BundleId,
@@ -289,7 +289,7 @@ impl BundleStore {
         Ok((entry.bundle.clone(), tool))
     }
 
-    /// A page of tools, the newest first.
+    /// Returns a page of tools, newest first.
     pub fn tools(
         &self,
         filter: &ToolFilter,
@@ -320,7 +320,7 @@ impl BundleStore {
         Ok(Page { items, next })
     }
 
-    /// A page of tools that fit a query, the best first.
+    /// Returns a page of tools that match a query, best first.
     pub fn search(
         &self,
         query: &str,
@@ -333,7 +333,7 @@ impl BundleStore {
         let after = token.map(|token| PageToken::open::<25>(token, &filters)).transpose()?;
         self.shared.refresh();
         self.shared.update_index();
-        // First the index, then the state: the order in which updates take them.
+        // The index before the state: the same lock order as updates.
         let index = self.shared.index.lock();
         let fits = index.find(&parsed);
         let state = self.shared.state.read();
@@ -359,7 +359,7 @@ impl BundleStore {
         Ok(Page { items, next })
     }
 
-    /// One tool, as its file says now.
+    /// Returns one tool, in its current stored state.
     pub fn tool(&self, bundle: BundleId, slug: &Slug, version: &Version) -> Result<ToolView, BundleError> {
         self.shared.refresh();
         let id = {
@@ -378,7 +378,7 @@ impl BundleStore {
         state.tool_view(entry, usage)
     }
 
-    /// Every tool of a bundle, the newest first.
+    /// Returns every tool of a bundle, newest first.
     pub fn tools_of(&self, bundle: BundleId) -> Result<Vec<ToolView>, BundleError> {
         self.shared.refresh();
         let state = self.shared.state.read();
@@ -386,12 +386,12 @@ impl BundleStore {
         self.shared.views(&state, entry.tools.iter().rev().filter_map(|id| state.tools.get(id)))
     }
 
-    /// Whether a native function is switched on. Functions that no bundle shows are.
+    /// Whether a native function is enabled. Functions that no bundle contains are.
     pub fn is_native_enabled(&self, pack: &str, function: &str) -> bool {
         NativeTool::named(pack, function).is_none_or(|native| self.is_switched_on(native))
     }
 
-    /// The same for one whose ids are known.
+    /// Like [`Self::is_native_enabled`], with known ids.
     pub fn is_switched_on(&self, native: NativeTool) -> bool {
         let state = self.shared.state.read();
         state.switches.bundles.get(&native.bundle).copied().unwrap_or(true)
@@ -408,19 +408,19 @@ impl BundleStore {
         }
     }
 
-    /// Removes bundles that were soft-deleted two days before `now` and are still empty. Says how many went.
+    /// Removes bundles that were soft-deleted two days before `now` and are still empty. Returns their number.
     pub fn reap(&self, now: DateTime<Utc>) -> Result<usize, BundleError> {
         self.shared.wait_loaded(LOAD_WAIT);
         self.shared.reap(now)
     }
 
-    /// Writes usage counts that have gathered.
+    /// Writes pending usage counts.
     pub fn flush_usage(&self) -> Result<(), StateError> {
         self.shared.flush_usage()
     }
 }
 
-/// What a switch is set to.
+/// The new state of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enabled {
     On,
@@ -439,7 +439,7 @@ impl From<bool> for Enabled {
     }
 }
 
-/// Where a tool stands in a search's order, as bytes that sort so: fit, then the most recent, then the newest id.
+/// A tool's position in the search order, as sortable bytes: fit, then the most recent, then the newest id.
 fn position(fit: u8, entry: &ToolEntry) -> [u8; 25] {
     let mut key = [0; 25];
     key[0] = fit;
@@ -460,7 +460,7 @@ impl Shared {
         true
     }
 
-    /// Takes over what has changed. Where that can't be found out now, memory stays as it is, and that is reported.
+    /// Applies changes. If they cannot be read now, memory stays as it is, and the problem is reported.
     pub(super) fn look(&self, effort: Effort) {
         if let Err(error) = self.catch_up(effort) {
             tracing::warn!(%error, "changes of bundles can't be read");
@@ -493,7 +493,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Brings memory up to date, as far as it is cheap.
+    /// Updates memory as far as that is cheap.
     fn refresh(&self) {
         self.wait_loaded(LOAD_WAIT);
         if self.documents.poll_every().is_some() {

@@ -95,7 +95,7 @@ fn demo_built_in() -> BuiltInBundle {
     }
 }
 
-/// Two stores stand for two servers: of those who take a name at the same time, one gets it.
+/// Two stores act as two servers: when both take a name at the same time, one gets it.
 #[test]
 fn a_bundles_name_is_free_for_one_of_many() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_bundles_name_is_free_for_one_of_many() {
     assert_eq!(all, (0..40).collect::<Vec<_>>());
 }
 
-/// The same for bundles that come with their tools, beside those that come without.
+/// The same for bundles imported with their tools, alongside bundles without.
 #[test]
 fn an_imported_bundles_name_is_free_for_one_of_many() {
     const NAMES: usize = 20;
@@ -149,7 +149,7 @@ fn an_imported_bundles_name_is_free_for_one_of_many() {
     assert_eq!(all, (0..NAMES).collect::<Vec<_>>());
 }
 
-/// Two servers import the same tools into one bundle: one of them does.
+/// Two servers import the same tools into one bundle: only one succeeds.
 #[test]
 fn tools_that_are_imported_twice_are_there_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Languages that one thing may be described in.
+/// Maximum number of languages for one bundle or tool.
 const MAX_LANGUAGES: usize = 50;
 
-/// What a thing is called in one language.
+/// Name and description in one language.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Translation {
@@ -27,7 +27,7 @@ impl Translations {
         self.0.is_empty()
     }
 
-    /// Says what is wrong with them.
+    /// Checks the translations; the error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if self.0.len() > MAX_LANGUAGES {
             return Err(format!("translations: at most {MAX_LANGUAGES} languages"));
@@ -41,7 +41,7 @@ impl Translations {
         }
     }
 
-    /// The first of `languages` that there is: exactly, or the same language of another region.
+    /// Finds the first available of `languages`: exactly, or the same language of another region.
     pub fn find<'a>(&'a self, languages: &'a [String]) -> Option<(&'a str, &'a Translation)> {
         languages.iter().find_map(|wanted| {
             let primary = |language: &str| language.split('-').next().unwrap_or_default().to_ascii_lowercase();
@@ -52,7 +52,7 @@ impl Translations {
         })
     }
 
-    /// Name and description in the first of `languages` that there is; those that are given where there is none.
+    /// Name and description in the first available of `languages`, or the given defaults.
     pub fn choose<'a>(
         &'a self,
         languages: &'a [String],
@@ -82,7 +82,7 @@ pub fn is_language(text: &str) -> bool {
         && parts.all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// The languages that a header `Accept-Language` asks for, the best first.
+/// Parses an `Accept-Language` header, preferred languages first.
 pub fn accepted_languages(header: &str) -> Vec<String> {
     const MOST: usize = 20;
     let mut wanted: Vec<(f32, String)> = header

@@ -1,4 +1,4 @@
-//! How often and when tools were called, in a stream beside the tools: counting never rewrites a tool.
+//! How often and when tools were called, in a separate stream: counting never rewrites a tool.
 //!
 //! Calls gather in memory and are appended in batches, one line per tool and batch; processes share the stream. When it
 //! grows it is rewritten with one line per tool.
@@ -35,7 +35,7 @@ struct Line {
     last: Option<DateTime<Utc>>,
 }
 
-/// What the stream says, and what is not in it yet.
+/// The counts in the stream, and those not written to it yet.
 #[derive(Debug, Default)]
 pub(crate) struct UsageLog {
     logged: HashMap<ToolId, Usage>,
@@ -59,7 +59,7 @@ impl UsageLog {
         self.read_to
     }
 
-    /// Takes over what [`read`] found.
+    /// Applies the result of [`read`].
     pub(crate) fn take_in(&mut self, news: News) {
         if news.restarted {
             self.logged.clear();
@@ -70,12 +70,12 @@ impl UsageLog {
         }
     }
 
-    /// Takes what is pending, to be appended without holding anything up.
+    /// Takes the pending counts, to be appended without holding the lock.
     pub(crate) fn take_pending(&mut self) -> HashMap<ToolId, Usage> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Puts a batch back that could not be written.
+    /// Returns a batch that could not be written.
     pub(crate) fn put_back(&mut self, batch: HashMap<ToolId, Usage>) {
         for (tool, usage) in batch {
             self.pending.entry(tool).or_default().add(usage);
@@ -83,14 +83,14 @@ impl UsageLog {
     }
 }
 
-/// What was appended since a position.
+/// The counts appended since a position.
 pub(crate) struct News {
     usage: HashMap<ToolId, Usage>,
     position: Position,
     restarted: bool,
 }
 
-/// Reads what was appended, by any process.
+/// Reads the counts that any process appended.
 pub(crate) fn read(trail: &dyn Trail, since: Position) -> Result<News, StateError> {
     let mut usage: HashMap<ToolId, Usage> = HashMap::new();
     let read = wait(trail.read(Stream::USAGE, since, &mut |line| add(&mut usage, line)))?;
@@ -104,7 +104,7 @@ fn add(usage: &mut HashMap<ToolId, Usage>, line: &str) {
     }
 }
 
-/// Appends a batch, and merges the stream where it has grown.
+/// Appends a batch, and compacts a stream that has grown.
 pub(crate) fn append(trail: &dyn Trail, batch: &HashMap<ToolId, Usage>) -> Result<(), StateError> {
     wait(trail.append(Stream::USAGE, &lines(batch)))?;
     wait(trail.compact(Stream::USAGE, USAGE_LOG_BYTES, &|old| {

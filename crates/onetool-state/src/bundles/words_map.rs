@@ -1,4 +1,4 @@
-//! Which tools hold which words, in a plain map: what the search uses without SQLite.
+//! Maps words to the tools that contain them, in a plain map: used by the search without SQLite.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ impl Words {
         }
     }
 
-    /// The slots that hold, for every expansion, at least one of its words.
+    /// The slots that contain at least one word of every expansion.
     #[expect(clippy::unnecessary_wraps, reason = "the same face as the SQLite index, which may fail")]
     pub(crate) fn find(&self, expansions: &[Expansion]) -> Option<Vec<i64>> {
         let mut found: Option<BTreeSet<i64>> = None;

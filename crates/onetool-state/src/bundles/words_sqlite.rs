@@ -1,7 +1,7 @@
-//! Which tools hold which words, in SQLite's full-text index, in memory.
+//! Maps words to the tools that contain them, in an in-memory SQLite full-text index.
 //!
-//! Nothing here is worth keeping: when SQLite fails, the index counts as broken, `find` answers `None`, and the caller
-//! looks at every tool instead.
+//! Everything here is derived: when SQLite fails, the index counts as broken, `find` returns `None`, and the caller
+//! checks every tool instead.
 
 use std::cell::OnceCell;
 
@@ -18,7 +18,7 @@ const SCHEMA: &str = "
 ";
 
 pub(crate) struct Words {
-    /// `None` once anything went wrong.
+    /// `None` after any failure.
     connection: Option<Connection>,
     /// Every word, in order, as last listed; emptied by changes.
     listed: OnceCell<Vec<String>>,
@@ -85,7 +85,7 @@ impl Words {
         }
     }
 
-    /// The slots that hold, for every expansion, at least one of its words.
+    /// The slots that contain at least one word of every expansion.
     pub(crate) fn find(&self, expansions: &[Expansion]) -> Option<Vec<i64>> {
         let connection = self.connection.as_ref()?;
         let expression = expansions.iter().map(group).collect::<Vec<_>>().join(" AND ");
@@ -102,7 +102,7 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Words hold letters and digits only, so quoting them is enough.
+/// Words contain only letters and digits, so quoting them is enough.
 fn group(expansion: &Expansion) -> String {
     let mut alternatives = vec![format!("\"{}\" *", expansion.prefix)];
     alternatives.extend(expansion.near.iter().map(|word| format!("\"{word}\"")));

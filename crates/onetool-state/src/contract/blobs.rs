@@ -1,4 +1,4 @@
-//! Blobs: content, ranges, expiry, equal content once.
+//! Blobs: content, ranges, expiry, deduplication.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) async fn check(open: Open<'_>) {
     let stored = put(&*one, new("", "text/plain; charset=utf-8"), &content).await;
     assert_eq!((stored.bytes, stored.notes.clone()), (3_000_000, notes("demo.read")));
 
-    // Another process reads it, in pieces, from anywhere.
+    // Another process reads it in pieces, from any offset.
     let seen = other.describe(&stored.id).await.unwrap();
     assert_eq!(
         (&seen.id, seen.bytes, &seen.media_type, &seen.notes),
@@ -58,7 +58,7 @@ pub(super) async fn check(open: Open<'_>) {
     }
     assert!(other.read(&stored.id, 3_000_000, 10).await.unwrap().is_empty());
 
-    // Equal content is one blob; another scope or kind is another.
+    // Equal content is one blob; with another scope or type it is another.
     assert_eq!(put(&*other, new("", "text/plain; charset=utf-8"), &content).await.id, stored.id);
     let apart = put(&*one, new("somebody", "text/plain; charset=utf-8"), &content).await;
     assert_ne!(apart.id, stored.id);
@@ -73,7 +73,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(one.newest("", 1).await.unwrap(), newest);
     assert_eq!(one.newest("nobody", 10).await.unwrap(), []);
 
-    // One that is not finished leaves nothing.
+    // An unfinished blob leaves nothing behind.
     let mut writer = one.create(new("", "x/y")).await.unwrap();
     writer.write(b"half").await.unwrap();
     drop(writer);
@@ -88,7 +88,7 @@ pub(super) async fn check(open: Open<'_>) {
         assert!(text.parse::<BlobId>().is_err(), "{text:?} must not be an id");
     }
 
-    // Too large, and too much.
+    // Too large, and too many.
     let small = Retention { max_blob_bytes: 1000, ..retention };
     let mut writer = open().blobs(small).create(new("", "x/y")).await.unwrap();
     let mut refused = writer.write(&[1; 1001]).await;
@@ -102,7 +102,7 @@ pub(super) async fn check(open: Open<'_>) {
     let left: u64 = all(&*one).await.iter().map(|blob| blob.bytes).sum();
     assert!(left <= 3_500_000, "{left}");
 
-    // Expired: told as such, and swept.
+    // Expired blobs are reported as expired, and swept.
     let brief = open().blobs(Retention { ttl: Duration::from_millis(1), ..retention });
     let fleeting = put(&*brief, new("", "x/y"), b"fleeting").await;
     let expired = loop {
@@ -115,7 +115,7 @@ pub(super) async fn check(open: Open<'_>) {
     brief.sweep().await.unwrap();
     assert!(all(&*brief).await.is_empty() && brief.newest("", 10).await.unwrap().is_empty());
     assert!(matches!(brief.describe(&fleeting.id).await, Err(StateError::Expired(_))), "it is remembered");
-    // Stored again, it is there again.
+    // Stored again, it is available again.
     let again = put(&*one, new("", "x/y"), b"fleeting").await;
     assert_eq!(again.id, fleeting.id);
     assert_eq!(other.read(&again.id, 0, 100).await.unwrap(), b"fleeting");

@@ -17,7 +17,7 @@ pub(super) fn anything() -> Condition {
     Expect::Anything.into()
 }
 
-/// The content of all documents that changes name, and what is gone.
+/// The content of all documents in the changes, and the removed keys.
 fn contents(changes: &Changes) -> (BTreeMap<String, String>, Vec<String>) {
     let mut there = BTreeMap::new();
     let mut gone = Vec::new();
@@ -89,7 +89,7 @@ async fn guards(one: &dyn Documents, other: &dyn Documents) {
     let stale = one.put(TESTED, &key("guard/c"), b"c", &guarded("guard/", mine)).await;
     assert!(matches!(stale, Err(StateError::Stale(_))), "{stale:?}");
     assert_eq!(one.get(TESTED, &key("guard/c")).await.unwrap(), None, "what is refused is not written");
-    // What lies elsewhere does not matter.
+    // Changes outside the prefix do not matter.
     one.put(TESTED, &key("elsewhere/c"), b"c", &guarded("elsewhere/", mine)).await.unwrap();
     let mine = changes(one, mine).await.cursor;
     one.put(TESTED, &key("guard/c"), b"c", &guarded("guard/", mine)).await.unwrap();
@@ -118,7 +118,7 @@ async fn all_or_none(one: &dyn Documents, other: &dyn Documents) {
     let conflict = other.create_all(TESTED, &several(&["all/d", "all/a", "all/e"]), None).await;
     assert!(matches!(conflict, Err(StateError::Conflict(_))), "{conflict:?}");
     assert_eq!(one.get(TESTED, &key("all/d")).await.unwrap(), None);
-    // A guard holds for all of them.
+    // A guard covers all of them.
     for (prefix, is_stale) in [("all/", true), ("", true), ("elsewhere/", false)] {
         let guard = Guard { prefix: prefix.to_owned(), seen: before };
         let outcome = other.create_all(TESTED, &several(&["all/f", "all/g"]), Some(&guard)).await;
@@ -159,9 +159,9 @@ async fn feed(one: &dyn Documents, other: &dyn Documents) {
     let next = changes(other, start.cursor).await;
     assert!(!next.is_whole && next.cursor > start.cursor);
     assert_eq!(contents(&next), (map([("feed/a", "3"), ("feed/c", "1")]), vec!["feed/b".to_owned()]));
-    // Nothing is lost for one who asks again from the same place.
+    // Reading again from the same cursor loses nothing.
     assert_eq!(contents(&changes(other, start.cursor).await), contents(&next));
-    // Whoever writes is told of it too.
+    // A writer sees its own changes too.
     assert_eq!(contents(&changes(one, Cursor::START).await).0, map([("feed/a", "3"), ("feed/c", "1"), ("top", "1")]));
     other.delete(TESTED, &key("feed/c"), &anything()).await.unwrap();
     other.put(TESTED, &key("feed/c"), b"back", &anything()).await.unwrap();

@@ -25,7 +25,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(one.claim(by("n1", LONG), &[]).await.unwrap(), None, "there is nothing to do");
     let (first, second, held) = (key("me/first"), key("me/second"), key("me/held"));
 
-    // Held from the start, by one.
+    // Held by one node from the start.
     let mine = one.submit(&held, &[], Some(by("n1", LONG))).await.unwrap().unwrap();
     assert_eq!(other.submit(&held, &[], Some(by("n2", LONG))).await.unwrap(), None, "there is one of that name");
     assert_eq!(other.claim(by("n2", LONG), &[]).await.unwrap(), None);
@@ -33,13 +33,13 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(other.state(&held).await.unwrap().unwrap().node.as_deref(), Some("n1"));
     assert_eq!(other.state(&key("me/none")).await.unwrap(), None);
 
-    // The journal is read in order; lines that are written again are there once.
+    // The journal is read in order; lines that are written twice are stored once.
     one.append(&mine, 0, &texts(&["a", "b"])).await.unwrap();
     one.append(&mine, 1, &texts(&["b", "c"])).await.unwrap();
     assert_eq!(other.journal(&held).await.unwrap(), texts(&["a", "b", "c"]));
     assert_eq!(other.journal(&first).await.unwrap(), texts(&[]));
 
-    // Those that wait are taken in order, and only by whoever has their tags.
+    // Waiting jobs are claimed in order, and only with matching tags.
     one.submit(&first, &texts(&["gpu"]), None).await.unwrap();
     one.submit(&second, &[], None).await.unwrap();
     let backlog = one.backlog().await.unwrap();
@@ -50,7 +50,7 @@ pub(super) async fn check(open: Open<'_>) {
     let tagged = other.claim(by("n2", LONG), &texts(&["cpu", "gpu"])).await.unwrap().unwrap();
     assert_eq!(tagged.job, first);
 
-    // Time is over for one of them: it is taken, with a higher fence, and its former holder can write no more.
+    // An expired hold: the job is claimed with a higher fence, and its former holder can no longer write.
     let taken = loop {
         if let Some(claim) = one.claim(by("n1", LONG), &[]).await.unwrap() {
             break claim;
@@ -67,7 +67,7 @@ pub(super) async fn check(open: Open<'_>) {
     one.append(&taken, 0, &texts(&["mine"])).await.unwrap();
     assert_eq!(one.journal(&second).await.unwrap(), texts(&["mine"]));
 
-    // Given back, it waits; parked, until it is woken or taken by name.
+    // A released job waits; a parked one, until it is woken or claimed by name.
     one.release(&taken, Rest::Waiting).await.unwrap();
     assert!(matches!(one.append(&taken, 1, &texts(&["x"])).await, Err(StateError::LeaseLost(_))));
     let again = other.claim(by("n2", LONG), &[]).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert!(named.fence > woken.fence);
     assert_eq!(other.journal(&second).await.unwrap(), texts(&["mine"]), "its journal stays");
 
-    // Removed, it is gone for its holder too.
+    // A removed job is gone for its holder too.
     one.remove(&second).await.unwrap();
     assert!(matches!(other.append(&named, 1, &texts(&["x"])).await, Err(StateError::LeaseLost(_))));
     assert!(!one.wake(&second).await.unwrap());
@@ -94,7 +94,7 @@ pub(super) async fn check(open: Open<'_>) {
         one.remove(job).await.unwrap();
     }
 
-    // Many who look at once: each job is taken once.
+    // Many concurrent claims: each job is claimed once.
     for number in 0..20 {
         one.submit(&key(&format!("many/{number}")), &[], None).await.unwrap();
     }

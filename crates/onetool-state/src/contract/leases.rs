@@ -22,7 +22,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert!(matches!(one.renew(&mine, LONG).await, Err(StateError::LeaseLost(_))));
     one.release(&mine).await.unwrap();
 
-    // It expires by itself, and whoever was slow is told.
+    // The lease expires by itself, and its former holder gets an error.
     let next = loop {
         if let Some(lease) = one.acquire("refresh", "node-3", LONG).await.unwrap() {
             break lease;
@@ -39,7 +39,7 @@ pub(super) async fn check(open: Open<'_>) {
 
 pub(super) async fn check_limits(open: Open<'_>) {
     let (one, other) = (open().limits(), open().limits());
-    // So slow that nothing comes back while the test runs.
+    // So slow that nothing is refilled while the test runs.
     let rate = Rate { burst: 10, period: Duration::from_hours(10) };
     assert_eq!(one.take("calls", 4, rate).await.unwrap().tokens, 4);
     assert_eq!(other.take("calls", 4, rate).await.unwrap().tokens, 4);
@@ -53,7 +53,7 @@ pub(super) async fn check_limits(open: Open<'_>) {
     let nothing = Rate { burst: 0, period: LONG };
     assert_eq!(one.take("none", 1, nothing).await.unwrap().tokens, 0);
 
-    // Two servers that take several at once still keep the limit together, and lose no more than they hold.
+    // Two servers that take several tokens at once still respect the limit together, and lose no more than they hold.
     let leased = Rate { burst: 100, period: Duration::from_hours(100) };
     let servers = [LeasedLimits::new(open().limits()), LeasedLimits::new(open().limits())];
     let mut granted = 0;
@@ -69,7 +69,7 @@ pub(super) async fn check_limits(open: Open<'_>) {
     assert_eq!(one.take("leased", 1, leased).await.unwrap().tokens, 0);
     assert_eq!(servers[0].take("somebody else's", leased).await, Permit::Granted);
 
-    // It fills again.
+    // The bucket refills.
     let fast = Rate { burst: 5, period: Duration::from_millis(50) };
     let mut taken = 0;
     while taken < 12 {

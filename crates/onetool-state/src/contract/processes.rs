@@ -1,4 +1,4 @@
-//! Several processes at once. The children are the test binary again, told by a variable what to do.
+//! Several processes at once. The children are the same test binary; a variable selects their role.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use super::documents::{TESTED as DOCUMENTS, anything, key};
 use super::trail::lines;
 use crate::interface::{Condition, Cursor, Effort, Expect, Guard, Position, Rate, State, StateError};
 
-/// Tells a child what to do.
+/// The variable that selects a child's role.
 pub const ROLE: &str = "ONETOOL_CONTRACT_ROLE";
 
 const CHILDREN: usize = 3;
 const ROUNDS: usize = 60;
-/// Tokens that there are for all children together.
+/// Number of tokens for all children together.
 const TOKENS: u32 = 50;
 
-/// What a child does, where this process is one. Says whether it was.
+/// Plays the role of a child, if this process is one. Returns whether it is.
 pub async fn play(open: Open<'_>) -> bool {
     let Ok(role) = std::env::var(ROLE) else { return false };
     let state = open();
@@ -30,7 +30,7 @@ pub async fn play(open: Open<'_>) -> bool {
         let granted = state.limits().take("processes", 2, rate).await.unwrap();
         println!("\ntook {}", granted.tokens);
     }
-    // One at a time: whoever holds the lease reads and writes without any condition.
+    // Mutual exclusion: the holder of the lease reads and writes without any condition.
     for _ in 0..ROUNDS / 6 {
         let leases = state.leases();
         let lease = loop {
@@ -50,7 +50,7 @@ pub async fn play(open: Open<'_>) -> bool {
     true
 }
 
-/// Adds one, by compare-and-swap.
+/// Increments a counter, by compare-and-swap.
 async fn increment(state: &State, name: &str) {
     let (documents, counter) = (state.documents(), key(name));
     loop {
@@ -65,7 +65,7 @@ async fn increment(state: &State, name: &str) {
     }
 }
 
-/// Takes a name that must be taken once, by a rule over a snapshot: nobody else has it.
+/// Claims a name, by a rule over a snapshot: no one else may have it.
 async fn claim(state: &State, name: &str) -> bool {
     let documents = state.documents();
     loop {
@@ -89,7 +89,7 @@ async fn claim(state: &State, name: &str) -> bool {
     }
 }
 
-/// Starts children with `command`, which must lead to [`play`], and checks what they did together.
+/// Starts children with `command`, which must call [`play`], and checks their combined effects.
 pub async fn check_processes(open: Open<'_>, command: &dyn Fn() -> Command) {
     let children: Vec<_> = (0..CHILDREN)
         .map(|number| {

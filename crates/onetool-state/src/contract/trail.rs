@@ -30,7 +30,7 @@ pub(super) async fn check(open: Open<'_>) {
     let (seen, next) = lines(&*other, read.position).await;
     assert_eq!((seen, next.restarted), (numbered(3..5), false));
 
-    // Nothing happens while it is small.
+    // A small stream is not compacted.
     one.compact(TESTED, 1 << 20, &|_| panic!("it is small")).await.unwrap();
     one.compact(TESTED, 10, &|lines| vec![format!("{{\"merged\":{}}}", lines.len())]).await.unwrap();
     let (seen, merged) = lines(&*other, next.position).await;

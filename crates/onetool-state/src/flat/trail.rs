@@ -206,8 +206,7 @@ fn visit_back(mut file: File, visit: VisitBack<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Visits complete lines, and returns their length in bytes. A last line without a line break is left for the next
-/// read.
+/// Visits complete lines, and returns their length in bytes. A last line without a line break is left for later.
 fn visit_lines(file: File, visit: Visit<'_>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut line = Vec::new();

@@ -106,8 +106,7 @@ impl Key {
         self.0.split_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// Whether a text is a valid part of a key. It becomes part of a file name, so it must have no special meaning
-    /// there.
+    /// Whether a text is a valid part of a key. It becomes part of a file name, so special characters are not allowed.
     pub fn is_part(text: &str) -> bool {
         (1..=Self::PART_BYTES).contains(&text.len())
             && !text.starts_with('.')

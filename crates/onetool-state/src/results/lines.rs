@@ -1,11 +1,11 @@
-//! How lines of stored results are shown.
+//! Formats lines of stored results.
 
 use std::fmt::Write as _;
 
-/// A piece of a line as text, at most `characters` long, with a note on what is missing at either side.
+/// Part of a line as text, at most `characters` long, with a note on what is omitted at either end.
 pub(super) fn clipped(kept: &[u8], rest: u64, start: usize, characters: usize) -> String {
     let start = boundary(kept, start);
-    // Four bytes a character at most; the cut itself is made between characters.
+    // At most four bytes per character; the exact cut is made between characters.
     let end = boundary(kept, kept.len().min(start + characters.saturating_mul(4)));
     let text = String::from_utf8_lossy(&kept[start..end]);
     let cut = text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
@@ -21,7 +21,7 @@ pub(super) fn clipped(kept: &[u8], rest: u64, start: usize, characters: usize) -
     line
 }
 
-/// The nearest place at or before `at` that is not inside a character.
+/// The nearest position at or before `at` that is not inside a character.
 fn boundary(bytes: &[u8], at: usize) -> usize {
     let mut at = at.min(bytes.len());
     while at > 0 && at < bytes.len() && bytes[at] & 0xc0 == 0x80 {

@@ -1,8 +1,8 @@
 //! Results too large to show: kept as blobs, read in pieces.
 //!
-//! There is one store of large output: runs, `ot.result`, `std.tool_output_cache` and the output cache of the SDK all
-//! read and write it ([`ResultStore`] is also an [`onetool_sdk::OutputStore`]). Handles are 128 bits that nobody can guess,
-//! the same for equal content of one scope. Text streams in and out: memory does not grow with its size.
+//! There is one store for large output: runs, `ot.result`, `std.tool_output_cache` and the output cache of the SDK all
+//! read and write it ([`ResultStore`] is also an [`onetool_sdk::OutputStore`]). Handles are 128 unguessable bits, equal
+//! for equal content in one scope. Text is streamed in and out: memory does not grow with its size.
 
 mod lines;
 mod outputs;
@@ -27,12 +27,12 @@ use crate::flat::FlatFiles;
 use crate::interface::{BlobId, BlobInfo, Blobs, Retention, State, StateError};
 use crate::wait;
 
-/// A handle is repeated in an error up to this many characters.
+/// Maximum number of characters of a handle repeated in an error.
 const SHOWN_HANDLE: usize = 64;
-/// Lines of the query that a summary suggests.
+/// Number of lines in the query that a summary suggests.
 const SUGGESTED_LINES: usize = 50;
 
-/// What is known of a stored result without reading it.
+/// What is known about a stored result without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub handle: String,
@@ -64,8 +64,8 @@ pub struct StoredResult {
 }
 
 impl StoredResult {
-    /// What is shown instead of the result. `about` says what it is in the tool's own terms, e.g. "847 matches in 42
-    /// files"; without it the size does.
+    /// What is shown instead of the result. `about` describes it in the tool's own terms, e.g. "847 matches in 42
+    /// files"; without it, the size is given.
     pub fn summary(&self, about: Option<&str>) -> Value {
         let Meta { handle, total_lines, size_bytes, tool, .. } = &self.meta;
         let about = about.map_or_else(
@@ -132,11 +132,11 @@ impl From<StateError> for ResultError {
     }
 }
 
-/// Large output, wherever it is kept. Cheap to clone; make one whenever the settings may have changed.
+/// The store for large output. Cheap to clone; create a new one whenever the settings may have changed.
 #[derive(Clone)]
 pub struct ResultStore {
     blobs: Arc<dyn Blobs>,
-    /// Whose results these are. Empty where nobody is told apart.
+    /// The owner of the results. Empty if owners are not distinguished.
     scope: Arc<str>,
 }
 
@@ -156,25 +156,25 @@ impl ResultStore {
         Self { blobs: FlatFiles::blobs_in(folder, retention), scope: "".into() }
     }
 
-    /// The same store for one owner: handles of others mean nothing to it.
+    /// The same store for one owner: handles of other owners are unknown to it.
     #[must_use]
     pub fn scoped(&self, scope: &str) -> Self {
         Self { blobs: self.blobs.clone(), scope: scope.into() }
     }
 
-    /// Begins a result; removes what has expired. `preview_lines` are kept for the summary.
+    /// Starts a result; removes expired ones. `preview_lines` are kept for the summary.
     pub fn writer(&self, tool: &str, preview_lines: usize) -> Result<ResultWriter, StateError> {
         ResultWriter::create(&*self.blobs, &self.scope, tool, preview_lines)
     }
 
-    /// Stores a text that is in memory already.
+    /// Stores a text that is already in memory.
     pub fn store(&self, text: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StateError> {
         let mut writer = self.writer(tool, preview_lines)?;
         writer.push(text.as_bytes())?;
         writer.finish()
     }
 
-    /// Stores compact JSON spread over lines, so that it can be read by line. Still the same JSON.
+    /// Stores compact JSON spread over several lines, so that it can be read by line. It stays the same JSON.
     pub fn store_json(&self, json: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StateError> {
         let mut writer = self.writer(tool, preview_lines)?;
         let spread = spread::spread(json, &mut writer);
@@ -182,18 +182,18 @@ impl ResultStore {
         writer.finish()
     }
 
-    /// Reads a part of a result. `keep_going` is asked now and then; once it says no, the search ends.
+    /// Reads part of a result. `keep_going` is called now and then; once it returns false, the search ends.
     pub fn query(&self, handle: &str, query: &Query, keep_going: &dyn Fn() -> bool) -> Result<Page, ResultError> {
         let (meta, reader) = self.open(handle)?;
         query::run(&meta, reader, query, keep_going)
     }
 
-    /// What is known of a result.
+    /// Returns the metadata of a result.
     pub fn meta(&self, handle: &str) -> Result<Meta, ResultError> {
         self.describe(handle).map(Meta::from)
     }
 
-    /// What is stored, the newest first, at most `limit`.
+    /// Lists stored results, newest first, at most `limit`.
     pub fn list(&self, limit: usize) -> Vec<Meta> {
         let infos = wait(self.blobs.newest(&self.scope, limit)).unwrap_or_default();
         infos.into_iter().map(Meta::from).collect()
@@ -213,7 +213,7 @@ impl ResultStore {
         if info.scope == *self.scope { Ok(info) } else { Err(not_found()) }
     }
 
-    /// Removes what has expired, and the oldest where there is too much. Answers how many results went.
+    /// Removes expired results, and the oldest ones if there are too many. Returns the number of removed results.
     pub fn clean_up(&self) -> usize {
         wait(self.blobs.sweep()).unwrap_or(0)
     }

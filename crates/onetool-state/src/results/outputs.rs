@@ -1,4 +1,4 @@
-//! The same store for conversations: what the SDK's output cache trims, `ot.result` can read.
+//! The same store for conversations: `ot.result` can read what the SDK's output cache trims.
 
 use async_trait::async_trait;
 use onetool_sdk::{ErrorKind, OutputRef, OutputStore, OutputWriter, StoredOutput, ToolError};

@@ -1,4 +1,4 @@
-//! Reads a part of a stored result: by line, by regular expression, or by likeness.
+//! Reads part of a stored result: by line, by regular expression, or by similarity.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,34 +13,34 @@ use super::{Meta, ResultError, ResultReader};
 use crate::fuzzy;
 use crate::interface::StateError;
 
-/// A line of a reply is cut here.
+/// Maximum length of a line in a reply.
 const REPLY_LINE_CHARS: usize = 2_000;
-/// Of a long line, so much is searched.
+/// How much of a long line is searched.
 const SEARCHED_BYTES: usize = 1024 * 1024;
-/// Of a long line, so much is compared by likeness.
+/// How much of a long line is compared by similarity.
 const COMPARED_BYTES: usize = 8 * 1024;
-/// Words of a line that are compared by likeness.
+/// Maximum number of words in a line that are compared by similarity.
 const COMPARED_WORDS: usize = 400;
-/// A search by likeness ranks so many lines.
+/// Maximum number of lines that a search by similarity ranks.
 const RANKED_LINES: usize = 10_000;
-/// A line this alike is a match.
+/// Minimum similarity of a match.
 const LIKENESS_FLOOR: f32 = 0.5;
-/// Memory that a regular expression may take when compiled.
+/// Maximum memory of a compiled regular expression.
 const PATTERN_BYTES: usize = 4 * 1024 * 1024;
-/// After so many lines the caller is asked whether to go on.
+/// Number of lines after which `keep_going` is called.
 const LINES_A_CHECK: u64 = 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// How `search` is meant.
+/// How `search` is interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// A regular expression, in any case.
+    /// A case-insensitive regular expression.
     Regex,
-    /// Words, forgiving typos; best lines first.
+    /// Words, tolerating typos; best lines first.
     Fuzzy,
 }
 
-/// Which lines are wanted.
+/// Selects lines of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     offset: u64,
@@ -50,8 +50,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// `limit` lines from line `offset` on, the first line being 1. The reply holds about `reply_bytes` at most: what
-    /// does not fit is left for the next query.
+    /// `limit` lines from line `offset` on, starting at 1. The reply holds about `reply_bytes` at most: lines that do
+    /// not fit are left for the next query.
     pub fn new(offset: i64, limit: i64, reply_bytes: usize) -> Result<Self, ResultError> {
         let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
         Ok(Self {
@@ -62,7 +62,7 @@ impl Query {
         })
     }
 
-    /// Only lines that match; `offset` and `limit` then count matches.
+    /// Only matching lines; `offset` and `limit` then count matches.
     #[must_use]
     pub fn searching(mut self, search: &str, matching: Matching) -> Self {
         self.search = Some((search.to_owned(), matching)).filter(|(search, _)| !search.is_empty());
@@ -70,11 +70,11 @@ impl Query {
     }
 }
 
-/// A part of a result.
+/// Part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub lines: Vec<String>,
-    /// Of the whole result, whatever was searched for.
+    /// In the whole result, regardless of the search.
     pub total_lines: u64,
     pub offset: u64,
     pub has_more: bool,
@@ -131,9 +131,9 @@ impl Reply {
         Self { lines: Vec::new(), room: bytes, line_chars: REPLY_LINE_CHARS.min(bytes / 2).max(16) }
     }
 
-    /// Takes a line, or says that there is no room. The first line always has room.
+    /// Adds a line, or returns false if there is no room. The first line always fits.
     fn take(&mut self, line: String) -> bool {
-        // As JSON, quotes, backslashes and control characters take more than they look.
+        // In JSON, quotes, backslashes and control characters take more than one byte.
         let escapes = line.bytes().filter(|byte| matches!(byte, b'"' | b'\\' | 0..=31)).count();
         let cost = line.len() + escapes + 3;
         if cost > self.room && !self.lines.is_empty() {
@@ -161,7 +161,7 @@ impl Scan<'_> {
         Page { lines: reply.lines, total_lines: self.meta.total_lines, offset: self.query.offset, has_more }
     }
 
-    /// Visits lines until `visit` has seen enough, or nobody waits for it any more.
+    /// Visits lines until `visit` breaks or `keep_going` returns false.
     fn each_line(
         &self,
         file: &mut ResultReader,
@@ -222,7 +222,7 @@ impl Scan<'_> {
         Ok(self.page(reply, has_more))
     }
 
-    /// Two passes: the first remembers where the best lines are, the second fetches those that are wanted.
+    /// Two passes: the first finds the best lines, the second fetches the requested ones.
     fn by_likeness(&self, mut file: ResultReader, words: &str) -> Result<Page, ResultError> {
         let wanted =
             usize::try_from(self.query.offset - 1 + self.query.limit).unwrap_or(RANKED_LINES).min(RANKED_LINES);
@@ -266,7 +266,7 @@ impl Scan<'_> {
     }
 }
 
-/// Orders by score, then by line: of two equal lines the earlier is better.
+/// Orders by score, then by line: of two equal lines, the earlier is better.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     millionths: u32,
@@ -274,13 +274,13 @@ struct Ranked {
     position: u64,
 }
 
-/// Of a long line, the part around the match.
+/// The part of a long line around the match.
 fn around(kept: &[u8], rest: u64, at: usize, characters: usize) -> String {
     let start = if at + 100 < characters { 0 } else { at.saturating_sub(characters / 2) };
     clipped(kept, rest, start, characters)
 }
 
-/// Fills `lower` with the line; plain text, which is most of it, needs no memory anew.
+/// Fills `lower` with the line; ASCII, which is most text, needs no new allocation.
 fn lower_case(line: &[u8], lower: &mut String) {
     lower.clear();
     let text = String::from_utf8_lossy(line);
@@ -292,7 +292,7 @@ fn lower_case(line: &[u8], lower: &mut String) {
     }
 }
 
-/// How well a line fits: the whole phrase first, then the mean of the best that each word finds.
+/// How well a line matches: the whole phrase first, then the mean of the best match of each word.
 fn likeness(phrase: &str, tokens: &[&str], line: &str) -> f32 {
     if line.contains(phrase) {
         return 1.0 + 0.5 * phrase.len() as f32 / line.len().max(1) as f32;

@@ -1,4 +1,4 @@
-//! The text of a stored result as a file: read from anywhere, a piece at a time.
+//! The text of a stored result as a file: seekable, read in pieces.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::interface::{BlobId, BlobInfo, Blobs};
 use crate::wait;
 
-/// Reads a blob. Wrap it in a `BufReader`: each read goes to where blobs are kept. Blocks.
+/// Reads a blob. Wrap it in a `BufReader`: each read is a request to the backend. Blocks.
 pub struct ResultReader {
     blobs: Arc<dyn Blobs>,
     id: BlobId,

@@ -1,11 +1,11 @@
-//! Compact JSON with a line an element, so that results of one enormous line can be read by line.
+//! Spreads compact JSON over lines, one element per line, so that results of one enormous line can be read by line.
 //!
 //! What fits a line stays on it; only containers that do not fit are spread over several. Strings are never broken.
-//! Works on the text itself: memory does not grow with it, and what is not JSON goes through as it is.
+//! Works on the text itself: memory does not grow with it, and text that is not JSON passes through unchanged.
 
 use std::io::{self, Write};
 
-/// A container of so many bytes stays on one line.
+/// Containers up to this size stay on one line.
 const LINE_BYTES: usize = 160;
 /// Deeper levels are not indented any further.
 const INDENTED_LEVELS: usize = 20;
@@ -16,7 +16,7 @@ enum Layout {
     Spread,
 }
 
-/// Writes `json`, which has no line breaks yet, spread over lines.
+/// Writes `json`, which has no line breaks, spread over lines.
 pub(super) fn spread(json: &str, out: &mut impl Write) -> io::Result<()> {
     let bytes = json.as_bytes();
     let mut open: Vec<Layout> = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn spread(json: &str, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the string that begins at `start` ends, its closing quote included.
+/// The end of the string that begins at `start`, including its closing quote.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -76,7 +76,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Whether the container that begins here ends within a line.
+/// Whether the container that begins here fits on one line.
 fn fits_line(bytes: &[u8]) -> bool {
     let near = &bytes[..bytes.len().min(LINE_BYTES)];
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! Stored results: what is on the disk, what queries find, and when results go.
+//! Stored results: files on disk, results of queries, and removal.
 
 use std::fs;
 use std::io::Write as _;
@@ -123,7 +123,7 @@ fn a_huge_line_is_clipped_everywhere() {
     let page = store.query(&stored.meta.handle, &all(&store), &always).unwrap();
     assert_eq!(page.lines.len(), 2);
     assert!(page.lines[0].chars().count() < 2_100 && page.lines[0].starts_with("ää"));
-    // A match far inside is shown with what is around it.
+    // A match far inside a line is shown with its surroundings.
     let query = all(&store).searching("needle", Matching::Regex);
     let page = store.query(&stored.meta.handle, &query, &always).unwrap();
     assert_eq!(page.lines.len(), 1);
@@ -164,7 +164,7 @@ fn expired_results_go_when_a_new_one_comes() {
     assert_eq!(error.to_string(), format!("Result expired: {old}"), "but not the memory of it");
     assert!(forever.query(&old, &all(&store), &always).is_err());
     assert_eq!(store.query(&new, &all(&store), &always).unwrap().lines, ["new"]);
-    // The new result's two, the memory of the old, and the key.
+    // The two files of the new result, the memory of the old one, and the key.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 

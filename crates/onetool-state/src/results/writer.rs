@@ -1,4 +1,4 @@
-//! Writes a result as it comes: counts lines, keeps the first ones for the preview, holds nothing else.
+//! Writes a result as it arrives: counts lines, keeps the first ones for the preview, and holds nothing else.
 
 use std::io::{self, Write};
 
@@ -10,14 +10,14 @@ use super::lines::clipped;
 use crate::interface::{BlobWriter, Blobs, NewBlob, StateError};
 use crate::wait;
 
-/// A line of the preview is cut here.
+/// Maximum length of a preview line.
 const PREVIEW_LINE_CHARS: usize = 400;
-/// All lines of the preview together.
+/// Maximum size of all preview lines together.
 const PREVIEW_BYTES: usize = 2_000;
-/// So much is gathered before it is handed on.
+/// Number of bytes buffered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A result that is being written. Dropped without [`finish`](Self::finish), it leaves nothing. Blocks.
+/// A result being written. Dropping it without [`finish`](Self::finish) leaves nothing behind. Blocks.
 pub struct ResultWriter {
     blob: Box<dyn BlobWriter>,
     buffer: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct ResultWriter {
     line_breaks: u64,
     ends_with_break: bool,
     preview: Preview,
-    /// Why writing failed, for whoever is told only that it did.
+    /// Why writing failed, for callers that only see an `io::Error`.
     failure: Option<StateError>,
 }
 
@@ -49,7 +49,7 @@ impl ResultWriter {
         self.checked(written)
     }
 
-    /// The reason behind a failed write.
+    /// Replaces the error of a failed write by its reason.
     pub(super) fn checked(&mut self, written: io::Result<()>) -> Result<(), StateError> {
         written.map_err(|error| self.failure.take().unwrap_or_else(|| StateError::Invalid(error.to_string())))
     }
@@ -103,13 +103,13 @@ impl Write for ResultWriter {
     }
 }
 
-/// The first lines, each clipped, all of them capped.
+/// The first lines, each clipped, with a limit on their total size.
 struct Preview {
     wanted: usize,
     lines: Vec<String>,
     bytes: usize,
     current: Vec<u8>,
-    /// Bytes of the current line that were not kept.
+    /// Number of bytes of the current line that were not kept.
     rest: u64,
 }
 

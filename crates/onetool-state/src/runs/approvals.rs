@@ -1,8 +1,8 @@
-//! Permissions that calls wait for: a document each, until it is decided or the run has ended.
+//! Approvals that calls wait for: one document each, until it is decided or the run has ended.
 //!
-//! A run waits without a process. A call that cannot, or whose client is asked meanwhile, waits in its process; that says again
-//! and again that it still does ([`LiveCall`]), so that nothing is left of it for long when the process dies. Who looks at the
-//! list is known in the same way.
+//! A run waits without a process. A call that cannot, or whose client is asked meanwhile, waits in its process, which
+//! renews the record regularly ([`LiveCall`]), so that it is soon removed if the process dies. Viewers of the list are
+//! tracked in the same way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use super::record::{Owner, RunId};
 use crate::interface::{Change, Collection, Cursor, Document, Documents, Effort, Expect, Key, State, StateError};
 use crate::wait;
 
-/// Where it is said which processes have people who look at the list.
+/// Records which processes have people viewing the list.
 const WATCHERS: Collection = Collection::named("watchers");
-/// A process that does not say for this long that a call of it waits, or that somebody looks, has ended.
+/// A process that does not renew its waiting call or its viewer for this long has ended.
 pub const LIVE: TimeDelta = TimeDelta::seconds(15);
-/// What such a process left is removed after this.
+/// Records left by such a process are removed after this.
 const LEFT: TimeDelta = TimeDelta::minutes(1);
-/// How often a decision is written again because somebody else changed the document meanwhile.
+/// Attempts at writing a decision when the document changes meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// What was decided.
+/// A decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub is_allowed: bool,
     pub at: DateTime<Utc>,
-    /// Who decided, for people: `admin page`, `command line`; `nobody` where the time was over.
+    /// Who decided, for display: `admin page`, `command line`; `nobody` if the time ran out.
     pub by: String,
-    /// It holds for further calls of this tool too, as long as the process lives that waits.
+    /// Also applies to further calls of this tool, for as long as the waiting process lives.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_for_session: bool,
 }
 
 impl Verdict {
-    /// About one call, now.
+    /// A decision about one call, made now.
     pub fn new(is_allowed: bool, by: &str) -> Self {
         Self { is_allowed, at: Utc::now(), by: by.to_owned(), is_for_session: false }
     }
@@ -47,15 +47,15 @@ impl Verdict {
 /// A call whose process waits for the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCall {
-    /// The process.
+    /// The waiting process.
     pub node: String,
-    /// The way in, in a word.
+    /// The entry point, as one word.
     pub caller: String,
-    /// Who it is for.
+    /// Who the call is made for.
     pub requester: Requester,
 }
 
-/// A call that waits for a permission.
+/// A call that waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRecord {
     pub id: String,
@@ -63,16 +63,16 @@ pub struct ApprovalRecord {
     pub run: RunId,
     /// `pack.function`
     pub tool: String,
-    /// For people: shortened, values with secret names masked.
+    /// For display: shortened, values with secret names masked.
     pub arguments: String,
-    /// Tells this call of the run from others: the hash of tool and arguments.
+    /// Distinguishes this call of the run from others: the hash of tool and arguments.
     pub hash: String,
     /// Which of the run's calls with the same hash, from 0.
     pub nth: u64,
     pub at: DateTime<Utc>,
-    /// After that the answer is no. Of a call whose process waits: after that, it does not any more.
+    /// When the approval is refused by default. For a call whose process waits: when the process is considered gone.
     pub expires_at: DateTime<Utc>,
-    /// The process that waits; none for a run that waits without one.
+    /// The waiting process; `None` for a run that waits without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,26 +84,26 @@ impl ApprovalRecord {
         self.verdict.is_none()
     }
 
-    /// Whether the process that waited for it has ended without a word.
+    /// Whether the process that waited for it has died.
     pub fn is_left(&self, now: DateTime<Utc>) -> bool {
         self.live.is_some() && self.expires_at <= now
     }
 }
 
-/// Says that somebody looks at the list of a process.
+/// Records that someone is viewing the list of a process.
 #[derive(Serialize, Deserialize)]
 struct Watched {
     until: DateTime<Utc>,
 }
 
-/// Permissions, wherever shared state is kept. All methods block.
+/// The approvals in shared state. All methods block.
 #[derive(Clone)]
 pub struct ApprovalStore {
     documents: Arc<dyn Documents>,
     known: Arc<Mutex<Known>>,
 }
 
-/// What there was at the last look.
+/// What the last read found.
 #[derive(Default)]
 struct Known {
     cursor: Cursor,
@@ -121,7 +121,7 @@ fn json(record: &ApprovalRecord) -> Result<Vec<u8>, StateError> {
 }
 
 impl ApprovalStore {
-    /// Whether other servers see the same ones.
+    /// Whether other servers see the same approvals.
     pub fn is_shared(&self) -> bool {
         self.documents.poll_every().is_some()
     }
@@ -140,12 +140,12 @@ impl ApprovalStore {
         Ok(wait(self.documents.get(Collection::APPROVALS, &key))?.as_ref().and_then(read))
     }
 
-    /// All there are, the oldest first.
+    /// Lists all approvals, oldest first.
     pub fn list(&self) -> Result<Vec<ApprovalRecord>, StateError> {
         let since = self.known.lock().cursor;
         let feed = wait(self.documents.changes(Collection::APPROVALS, since, Effort::Usual))?;
         let mut known = self.known.lock();
-        // Otherwise somebody else learned more meanwhile.
+        // Otherwise another thread has read further meanwhile.
         if feed.cursor >= known.cursor {
             if feed.is_whole {
                 known.records.clear();
@@ -168,14 +168,14 @@ impl ApprovalStore {
         Ok(records)
     }
 
-    /// Those of one run.
+    /// The approvals of one run.
     pub fn of(&self, owner: &Owner, run: &RunId) -> Result<Vec<ApprovalRecord>, StateError> {
         let mut records = self.list()?;
         records.retain(|record| record.owner == *owner && record.run == *run);
         Ok(records)
     }
 
-    /// Decides, once. `None` where it was decided already, or its run has ended.
+    /// Decides, once. `None` if it was already decided, or its run has ended.
     pub fn decide(&self, id: &str, verdict: &Verdict) -> Result<Option<ApprovalRecord>, StateError> {
         let Ok(key) = id.parse::<Key>() else { return Ok(None) };
         for _ in 0..ATTEMPTS {
@@ -194,13 +194,13 @@ impl ApprovalStore {
         Err(StateError::Conflict(id.to_owned()))
     }
 
-    /// What the last look found under this id.
+    /// The record that the last read found under this id.
     pub fn known(&self, id: &str) -> Option<ApprovalRecord> {
         let key = id.parse::<Key>().ok()?;
         self.known.lock().records.get(&key).cloned()
     }
 
-    /// A process still waits for this.
+    /// Records that a process still waits for this.
     pub fn renew(&self, id: &str) -> Result<(), StateError> {
         let key: Key = id.parse()?;
         let Some(document) = wait(self.documents.get(Collection::APPROVALS, &key))? else { return Ok(()) };
@@ -208,36 +208,36 @@ impl ApprovalStore {
         record.expires_at = Utc::now() + LIVE;
         let condition = Expect::Revision(document.revision).into();
         match wait(self.documents.put(Collection::APPROVALS, &key, &json(&record)?, &condition)) {
-            // It was decided meanwhile.
+            // On a conflict, it was decided meanwhile.
             Ok(_) | Err(StateError::Conflict(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Nobody waits for this any more.
+    /// Removes an approval that no one waits for any more.
     pub fn remove(&self, id: &str) -> Result<(), StateError> {
         let key: Key = id.parse()?;
         wait(self.documents.delete(Collection::APPROVALS, &key, &Expect::Anything.into()))
     }
 
-    /// Removes what a process left that has ended without a word; not at once, since it may only be cut off.
+    /// Removes a record left by a dead process; not immediately, since the process may only be disconnected.
     pub fn remove_left(&self, record: &ApprovalRecord, now: DateTime<Utc>) -> Result<(), StateError> {
         if record.is_left(now - LEFT) { self.remove(&record.id) } else { Ok(()) }
     }
 
-    /// Somebody looks at the list of this process, for a while.
+    /// Records that someone is viewing the list of this process, for a while.
     pub fn tell_watched(&self, node: &str) -> Result<(), StateError> {
         let content = serde_json::to_vec(&Watched { until: Utc::now() + LIVE });
         let content = content.map_err(|error| StateError::Invalid(error.to_string()))?;
         wait(self.documents.put(WATCHERS, &node.parse()?, &content, &Expect::Anything.into())).map(drop)
     }
 
-    /// Nobody looks at it any more.
+    /// Records that no one is viewing the list any more.
     pub fn tell_unwatched(&self, node: &str) -> Result<(), StateError> {
         wait(self.documents.delete(WATCHERS, &node.parse()?, &Expect::Anything.into()))
     }
 
-    /// Whether somebody looks at the list of any process.
+    /// Whether someone is viewing the list of any process.
     pub fn is_watched(&self) -> Result<bool, StateError> {
         let now = Utc::now();
         let mut is_watched = false;
@@ -253,7 +253,7 @@ impl ApprovalStore {
         Ok(is_watched)
     }
 
-    /// Forgets what a run asked.
+    /// Removes the approvals of a run.
     pub fn forget(&self, owner: &Owner, run: &RunId) -> Result<(), StateError> {
         for record in self.of(owner, run)? {
             let key: Key = record.id.parse()?;

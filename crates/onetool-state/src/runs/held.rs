@@ -1,7 +1,7 @@
-//! Runs that this process has: taken from the queue, held, given back, suspended, interrupted, resumed.
+//! Runs that this process holds: taken from the queue, renewed, released, suspended, interrupted, resumed.
 //!
-//! Whoever has a run has a [`Claim`]. Its fence is in every write, so that a process that lost a run without noticing
-//! cannot change anything of it any more.
+//! The holder of a run has a [`Claim`]. Its fence is in every write, so that a process that lost a run without noticing
+//! can no longer change it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Taken {
 }
 
 impl RunStore {
-    /// Takes a run that waits for somebody who has these tags, or whose process has ended.
+    /// Takes a run that waits for a process with these tags, or whose process has ended.
     pub fn take_next(&self, tags: &[String]) -> Result<Option<Taken>, RunStoreError> {
         while let Some(claim) = wait(self.jobs.claim(self.holder(), tags))? {
             if let Some(taken) = self.taken(claim)? {
@@ -28,7 +28,7 @@ impl RunStore {
         Ok(None)
     }
 
-    /// Takes this run, wherever it waits. `None` while another process has it, and once it has ended.
+    /// Takes this run, wherever it waits. `None` while another process holds it, and after it has ended.
     pub fn take(&self, owner: &Owner, id: &RunId) -> Result<Option<Taken>, RunStoreError> {
         match wait(self.jobs.claim_one(&key(owner, id)?, self.holder()))? {
             Some(claim) => self.taken(claim),
@@ -60,12 +60,12 @@ impl RunStore {
         }
     }
 
-    /// Holds runs for another [`LEASE`]. Answers those that others have now, or that were cancelled.
+    /// Holds runs for another [`LEASE`]. Returns those that others hold now, or that were cancelled.
     pub fn renew(&self, claims: &[Claim]) -> Result<Vec<Key>, RunStoreError> {
         Ok(wait(self.jobs.renew(claims, LEASE))?)
     }
 
-    /// Gives a run back before its end.
+    /// Releases a run before its end.
     pub fn give_back(&self, claim: &Claim, rest: Rest) -> Result<(), RunStoreError> {
         match wait(self.jobs.release(claim, rest)) {
             Ok(()) => Ok(()),
@@ -74,7 +74,7 @@ impl RunStore {
         }
     }
 
-    /// Gives a run back so that another process goes on with it at once.
+    /// Releases a run so that another process continues it immediately.
     pub fn hand_over(&self, claim: &Claim) -> Result<(), RunStoreError> {
         self.update_held(claim, |record| {
             record.status = RunStatus::Queued;
@@ -83,7 +83,7 @@ impl RunStore {
         self.give_back(claim, Rest::Waiting)
     }
 
-    /// A run waits for a person, without a process.
+    /// Suspends a run until a person decides; no process holds it meanwhile.
     pub fn suspend(&self, claim: &Claim, approval: &str, message: &str) -> Result<RunRecord, RunStoreError> {
         let record = self.update_held(claim, |record| {
             record.status = RunStatus::Suspended;
@@ -94,7 +94,7 @@ impl RunStore {
         Ok(record)
     }
 
-    /// A run that was suspended may go on.
+    /// Lets a suspended run continue. Returns whether its job exists.
     pub fn wake(&self, owner: &Owner, id: &RunId) -> Result<bool, RunStoreError> {
         let key = key(owner, id)?;
         let is_there = wait(self.jobs.wake(&key))?;
@@ -111,7 +111,7 @@ impl RunStore {
         Ok(is_there)
     }
 
-    /// A run ends because nobody knows whether a call took place. What it did stays known.
+    /// Ends a run because it is unknown whether a call took place. Its calls stay on record.
     pub fn interrupt(&self, claim: &Claim, message: &str, calls: CallReport) -> Result<RunRecord, RunStoreError> {
         let record = self.update_held(claim, |record| {
             record.status = RunStatus::Interrupted;
@@ -122,7 +122,7 @@ impl RunStore {
         Ok(record)
     }
 
-    /// Takes a run that was interrupted, to go on with it.
+    /// Takes an interrupted run, to resume it.
     pub fn reopen(&self, owner: &Owner, id: &RunId) -> Result<Taken, RunStoreError> {
         let key = key(owner, id)?;
         let (record, _) = self.read(&key)?.ok_or(RunStoreError::NotFound)?;
@@ -144,7 +144,7 @@ impl RunStore {
         Ok(Taken { record, claim })
     }
 
-    /// Ends a run for good that was interrupted.
+    /// Ends an interrupted run for good.
     pub fn abandon(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let key = key(owner, id)?;
         let record = self.change(&key, |record| {
@@ -159,7 +159,7 @@ impl RunStore {
         Ok(record)
     }
 
-    /// Ends a run, whoever has it.
+    /// Ends a run, whoever holds it.
     pub fn cancel(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let record = self.update(owner, id, |record| {
             record.status = RunStatus::Cancelled;
@@ -167,13 +167,13 @@ impl RunStore {
             true
         })?;
         if record.status == RunStatus::Cancelled {
-            // Whoever has it finds out, and can write no more.
+            // Its holder finds out with the next write, which fails.
             wait(self.jobs.remove(&key(owner, id)?))?;
         }
         Ok(record)
     }
 
-    /// Writes to the journal of a run that this process has.
+    /// Writes to the journal of a run that this process holds.
     pub fn append(&self, claim: &Claim, first: u64, lines: &[String]) -> Result<(), RunStoreError> {
         match wait(self.jobs.append(claim, first, lines)) {
             Ok(()) => Ok(()),
@@ -186,12 +186,12 @@ impl RunStore {
         Ok(wait(self.jobs.journal(&claim.job))?)
     }
 
-    /// What waits for somebody who has time.
+    /// The runs that wait for a process with capacity.
     pub fn backlog(&self) -> Result<Backlog, RunStoreError> {
         Ok(wait(self.jobs.backlog())?)
     }
 
-    /// How often to look for runs that wait.
+    /// Poll interval for waiting runs.
     pub fn look_every(&self) -> Duration {
         self.jobs.look_every()
     }

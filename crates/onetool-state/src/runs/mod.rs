@@ -1,10 +1,10 @@
-//! Background runs: what is known of them while they run and after, for whoever started them.
+//! Background runs: what is known about them, during and after, for their owner.
 //!
-//! A run has a record (small, listed), contents (its command, then its reply) and a job (who executes it, and what it has
-//! done so far). Whoever executes a run has a claim on its job, whose fence is in every write; a run whose process ended is
-//! taken over by another, which reads the journal first.
+//! A run has a record (small, listed), contents (its command, then its reply) and a job (who executes it, and its
+//! journal so far). The process that executes a run has a claim on its job, whose fence is in every write; if that
+//! process ends, another one takes the run over, and reads the journal first.
 //!
-//! Runs belong to an [`Owner`]; nobody reads, lists or cancels another's.
+//! Runs belong to an [`Owner`]; no one can read, list or cancel those of another owner.
 
 mod approvals;
 mod held;

@@ -1,4 +1,4 @@
-//! What a run's record holds.
+//! The record of a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::store::RunStoreError;
 
-/// Characters of a command that its record repeats.
+/// Maximum length of a title, which is taken from the command.
 const TITLE_CHARS: usize = 120;
 
-/// Whose runs: hexadecimal digits that say nothing of a token, or `local` where nobody needs one.
+/// The owner of runs: hexadecimal digits that reveal nothing about a token, or `local` if no token is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Owner(String);
 
 impl Owner {
-    /// Whoever uses this machine without a token.
+    /// Anyone who uses this machine without a token.
     pub fn local() -> Self {
         Self("local".to_owned())
     }
 
-    /// Whoever holds the token with this fingerprint, under the state's secret key.
+    /// The holder of the token with this fingerprint, under the state's secret key.
     pub(super) fn of(secret: &[u8; 32], fingerprint: u64) -> Self {
         Self(blake3::keyed_hash(secret, &fingerprint.to_le_bytes()).to_hex()[..32].to_owned())
     }
@@ -33,7 +33,7 @@ impl Owner {
     }
 }
 
-/// Names a run: 32 hexadecimal digits that nobody can guess.
+/// The id of a run: 32 unguessable hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(String);
@@ -45,12 +45,12 @@ impl RunId {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// The run that is known by this name in logs, where that is an id.
+    /// Uses the run's name in logs, if that is an id; otherwise a random id.
     pub fn of_run(name: &str) -> Self {
         name.parse().unwrap_or_else(|_| Self::random())
     }
 
-    /// The run that an owner's idempotency key stands for: always the same one.
+    /// The id for an owner's idempotency key: always the same one.
     pub fn of_key(owner: &Owner, key: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("onetool run by idempotency key");
         hasher.update(owner.as_str().as_bytes());
@@ -80,27 +80,27 @@ impl FromStr for RunId {
     }
 }
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It waits for a server that has time, and what it needs.
+    /// It waits for a server with capacity and the required tags.
     Queued,
     Working,
-    /// It asked its client something and waits for the answer.
+    /// It asked its client a question and waits for the answer.
     InputRequired,
-    /// A call of it waits for a person's permission. No process is busy with it meanwhile.
+    /// One of its calls waits for a person's approval. No process is busy with it meanwhile.
     Suspended,
     Completed,
     /// Its reply is an error, or there is none because its process ended.
     Failed,
     Cancelled,
-    /// Its process ended, and nobody knows whether a call took place that must not be made twice. It may be resumed.
+    /// Its process ended, and it is unknown whether a call took place that must not be repeated. It can be resumed.
     Interrupted,
 }
 
 impl RunStatus {
-    /// In the words of REST.
+    /// The name in the REST API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -114,7 +114,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing happens any more by itself.
+    /// Whether the run does not continue by itself.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted)
     }
@@ -132,7 +132,7 @@ pub enum RunOrigin {
     Rest,
 }
 
-/// A run that is to be recorded.
+/// A run to record.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     pub id: RunId,
@@ -142,13 +142,13 @@ pub struct NewRun {
     pub created_at: DateTime<Utc>,
     /// How long it is kept, from its creation.
     pub ttl: Duration,
-    /// What a server must have to execute it.
+    /// Tags that a server must have to execute it.
     pub tags: Vec<String>,
-    /// For whom it runs, as whoever executes it understands it.
+    /// Who it runs for, in a form that the executing process understands.
     pub client: serde_json::Value,
 }
 
-/// What is known of a run without its command and its reply.
+/// What is known about a run, without its command and its reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     pub id: RunId,
@@ -157,7 +157,7 @@ pub struct RunRecord {
     pub title: String,
     pub origin: RunOrigin,
     pub status: RunStatus,
-    /// What it said last of its progress, or why it has no reply.
+    /// Its last progress message, or why it has no reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub created_at: DateTime<Utc>,
@@ -167,40 +167,40 @@ pub struct RunRecord {
     pub ttl_ms: u64,
     /// The process that executes it.
     pub node: String,
-    /// Tells whether a repeated request means the same run.
+    /// Determines whether a repeated request means the same run.
     pub command_hash: String,
     /// Grows with every process that takes it over.
     #[serde(default)]
     pub fence: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// For whom it runs.
+    /// Who it runs for.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub client: serde_json::Value,
-    /// The permission that it waits for.
+    /// The approval that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// What it asks its client, while it does: whichever server the client asks can tell.
+    /// Its open questions to the client, which any server can forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<serde_json::Value>,
-    /// What was done and what is unknown, of a run that was interrupted.
+    /// Known and unknown calls of an interrupted run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallReport>,
 }
 
-/// What became of a run's calls.
+/// The outcomes of a run's calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallReport {
-    /// Calls whose outcome is known: they are not made again.
+    /// Calls whose outcome is known: they are not repeated.
     pub done: Vec<ReportedCall>,
-    /// Calls that were begun and of which nobody knows whether they took place.
+    /// Calls that were started, but whose outcome is unknown.
     pub unknown: Vec<ReportedCall>,
-    /// Calls that this leaves out.
+    /// Number of omitted calls.
     #[serde(default)]
     pub more: usize,
 }
 
-/// One call, for people.
+/// One call, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedCall {
     pub number: u64,
@@ -210,11 +210,11 @@ pub struct ReportedCall {
     pub arguments: String,
 }
 
-/// Where a run begins.
+/// Where a run starts.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) node: &'a str,
-    /// This process executes it at once.
+    /// This process executes it immediately.
     pub(super) is_here: bool,
 }
 
@@ -251,7 +251,7 @@ impl RunRecord {
         self.command_hash == Self::hash(command)
     }
 
-    /// Whether it may go: only runs that have ended do, and not before somebody had the time to fetch the reply.
+    /// Whether it may be removed: only runs that have ended, and not before the reply could be fetched.
     pub(super) fn is_expired(&self, now: DateTime<Utc>) -> bool {
         const TIME_TO_FETCH_SECONDS: i64 = 60;
         let Some(finished) = self.finished_at else { return false };
@@ -261,7 +261,7 @@ impl RunRecord {
     }
 }
 
-/// A record as a copy of the state has it: one that is under way is interrupted there. `None` for what is not a record.
+/// A record as it is copied: an active run becomes interrupted. `None` if the content is not a record.
 pub(crate) fn copied(content: &[u8]) -> Option<Vec<u8>> {
     let mut record: RunRecord = serde_json::from_slice(content).ok()?;
     if matches!(record.status, RunStatus::Queued | RunStatus::Working | RunStatus::InputRequired) {

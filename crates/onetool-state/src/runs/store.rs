@@ -1,4 +1,4 @@
-//! Keeps records and contents of runs, through the interfaces of shared state. All methods block.
+//! Stores records and contents of runs, through the interfaces of shared state. All methods block.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::interface::{
 };
 use crate::wait;
 
-/// A process that does not say for this long that it lives has lost its runs to others.
+/// A process that does not renew its runs for this long loses them to others.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// A record without a job this long after its last change was never put into the queue.
+/// A record without a job this long after its last change was never queued.
 const SUBMIT_GRACE: chrono::TimeDelta = chrono::TimeDelta::seconds(20);
-/// A page of interrupted runs shows so many calls each.
+/// Maximum number of calls shown for each interrupted run.
 pub const REPORTED_CALLS: usize = 50;
-/// How often a change is decided anew because something else changed meanwhile.
+/// Attempts at a change that conflicts with another one.
 const ATTEMPTS: usize = 32;
 
 /// How many runs there may be, and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Under way at one time, of one owner.
+    /// Maximum number of active runs of one owner.
     pub active: usize,
-    /// Kept, of one owner; the oldest that have ended make room.
+    /// Maximum number of kept runs of one owner; the oldest finished ones make room.
     pub kept: usize,
-    /// Bytes of one reply.
+    /// Maximum size of one reply.
     pub reply_bytes: usize,
 }
 
@@ -51,7 +51,7 @@ pub enum RunStoreError {
     TooLarge { bytes: usize, limit: usize },
     #[error("the cursor is not valid")]
     Cursor,
-    /// Another process has it now: nothing may be written.
+    /// Another process holds it now: nothing may be written.
     #[error("another server has taken the run over")]
     Lost,
     #[error("the run is {0}\nhint: only a run that was interrupted can be resumed or abandoned")]
@@ -60,16 +60,16 @@ pub enum RunStoreError {
     State(#[from] StateError),
 }
 
-/// What came of a wish to record a run.
+/// The outcome of recording a run.
 #[derive(Debug)]
 pub enum Created {
-    /// With the right to execute it, unless it waits for somebody else.
+    /// With the claim to execute it, unless it waits for another process.
     New(RunRecord, Option<Claim>),
     /// The same run was started before.
     Existing(RunRecord),
 }
 
-/// Some of an owner's runs, the newest first.
+/// A page of an owner's runs, newest first.
 #[derive(Debug)]
 pub struct RunPage {
     pub runs: Vec<RunRecord>,
@@ -77,13 +77,13 @@ pub struct RunPage {
     pub next: Option<String>,
 }
 
-/// Runs, wherever shared state is kept. Clones share what they know.
+/// The runs in shared state. Clones share their cache.
 #[derive(Clone)]
 pub struct RunStore {
     documents: Arc<dyn Documents>,
     pub(super) jobs: Arc<dyn Jobs>,
     blobs: Arc<dyn Blobs>,
-    /// This process.
+    /// The name of this process.
     node: Arc<str>,
     known: Arc<Mutex<Known>>,
 }
@@ -107,16 +107,16 @@ fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, StateError> {
     serde_json::to_vec(value).map_err(|error| StateError::Invalid(error.to_string()))
 }
 
-/// The name of a reply: a process that was too slow writes to another place than the one that took over.
+/// The name of a reply. It includes the fence, so that a slow process does not overwrite the reply of its successor.
 fn reply_name(fence: u64) -> String {
     if fence <= 1 { "reply".to_owned() } else { format!("reply-{fence}") }
 }
 
-/// Replies of more holders than this are not looked for when a run is forgotten.
+/// Maximum number of replies removed with a run, one per holder.
 const MAX_REPLIES: u64 = 50;
 
 impl RunStore {
-    /// `node` names this process; another one must have another name.
+    /// `node` names this process, and must be unique.
     pub fn new(state: &State, node: &str) -> Self {
         Self {
             documents: state.documents(),
@@ -135,7 +135,7 @@ impl RunStore {
         Holder { node: &self.node, ttl: LEASE }
     }
 
-    /// The owner behind a token's fingerprint. Nobody learns the token from it.
+    /// The owner with this token fingerprint. It does not reveal the token.
     pub fn owner(&self, fingerprint: u64) -> Result<Owner, RunStoreError> {
         let known = self.known.lock().secret;
         let secret = match known {
@@ -145,18 +145,18 @@ impl RunStore {
         Ok(Owner::of(&secret, fingerprint))
     }
 
-    /// The owner behind the owner of a call: a token, or this machine.
+    /// The owner of runs for the owner of a call: a token, or this machine.
     pub fn owner_of(&self, owner: &str) -> Result<Owner, RunStoreError> {
         let token = owner.strip_prefix("token:").and_then(|digits| u64::from_str_radix(digits, 16).ok());
         token.map_or_else(|| Ok(Owner::local()), |fingerprint| self.owner(fingerprint))
     }
 
-    /// Whether both are the same place.
+    /// Whether both use the same backend.
     pub fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.jobs, &other.jobs)
     }
 
-    /// Records a run that is about to start: here, or wherever there is time for it. One with the same id is the same
+    /// Records a run that is about to start: here, or on any server with capacity. A run with the same id is the same
     /// run, if it has the same command.
     pub fn create(&self, new: &NewRun, is_here: bool, limits: RunLimits) -> Result<Created, RunStoreError> {
         let (key, now) = (key(&new.owner, &new.id)?, Utc::now());
@@ -204,7 +204,7 @@ impl RunStore {
         Err(last.unwrap_or_else(|| StateError::Conflict(key.to_string())).into())
     }
 
-    /// One run as it is now.
+    /// Returns one run in its current state.
     pub fn get(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let now = Utc::now();
         let record = self.read(&key(owner, id)?)?.map(|(record, _)| record).ok_or(RunStoreError::NotFound)?;
@@ -215,7 +215,7 @@ impl RunStore {
         self.settled(record)
     }
 
-    /// An owner's runs, the newest first. `after` is the end of the page before.
+    /// Lists an owner's runs, newest first. `after` is the end of the previous page.
     pub fn list(&self, owner: &Owner, after: Option<&str>, limit: usize) -> Result<RunPage, RunStoreError> {
         let now = Utc::now();
         let after = after.map(parse_cursor).transpose()?;
@@ -236,7 +236,7 @@ impl RunStore {
         Ok(RunPage { runs, next })
     }
 
-    /// All runs of all owners, the newest first. For whoever has the state itself.
+    /// Lists all runs of all owners, newest first. Only for code with access to the state itself.
     pub fn all(&self) -> Result<Vec<RunRecord>, RunStoreError> {
         let now = Utc::now();
         self.refresh()?;
@@ -251,13 +251,13 @@ impl RunStore {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The reply of a run that has one.
+    /// Returns the reply of a run, if it has one.
     pub fn reply(&self, owner: &Owner, id: &RunId) -> Result<Option<Vec<u8>>, RunStoreError> {
         let fence = self.read(&key(owner, id)?)?.map_or(0, |(record, _)| record.fence);
         self.content(owner, id, &reply_name(fence))
     }
 
-    /// Changes a run that has not ended. `change` says whether there is anything to write.
+    /// Changes a run that has not ended. `change` returns whether there is anything to write.
     pub fn update(
         &self,
         owner: &Owner,
@@ -267,7 +267,7 @@ impl RunStore {
         self.change(&key(owner, id)?, |record| Ok(!record.status.is_final() && change(record)))
     }
 
-    /// Changes a run that this process has. Fails with [`RunStoreError::Lost`] where it does not have it any more.
+    /// Changes a run that this process holds. Fails with [`RunStoreError::Lost`] if it no longer holds it.
     pub(super) fn update_held(
         &self,
         claim: &Claim,
@@ -277,7 +277,7 @@ impl RunStore {
             if record.status.is_final() {
                 return Ok(false);
             }
-            // Whoever has given a run back has it no longer, also while nobody has taken it yet.
+            // A process that has released a run no longer holds it, even before another one takes it.
             let is_given_back =
                 record.fence == claim.fence && matches!(record.status, RunStatus::Queued | RunStatus::Suspended);
             if record.fence > claim.fence || is_given_back {
@@ -317,7 +317,7 @@ impl RunStore {
         Err(last.unwrap_or_else(|| StateError::Conflict(key.to_string())).into())
     }
 
-    /// Ends a run with its reply. A run that ended already stays as it is.
+    /// Ends a run with its reply. A run that has already ended stays as it is.
     pub fn finish(
         &self,
         claim: &Claim,
@@ -346,7 +346,7 @@ impl RunStore {
         self.remove_all([&record])
     }
 
-    /// Forgets what has expired, whoever owns it.
+    /// Forgets expired runs of all owners.
     pub fn sweep(&self) -> Result<usize, RunStoreError> {
         let now = Utc::now();
         self.refresh()?;
@@ -365,9 +365,9 @@ impl RunStore {
         Ok(expired.len())
     }
 
-    /// The same run, put into the queue if whoever recorded it ended before they could.
+    /// Returns the run, and queues it if the process that recorded it ended before doing so.
     fn settled(&self, run: RunRecord) -> Result<RunRecord, RunStoreError> {
-        // A server of an earlier version keeps no jobs.
+        // Servers of earlier versions keep no jobs.
         let is_foreign = run.fence == 0 && !run.node.is_empty();
         if run.status.is_final() || is_foreign || Utc::now() - run.updated_at < SUBMIT_GRACE {
             return Ok(run);
@@ -398,13 +398,13 @@ impl RunStore {
         Ok(Some((record, document.revision)))
     }
 
-    /// Learns what changed, and up to where.
+    /// Applies the changes since the last read, and returns the new cursor.
     fn refresh(&self) -> Result<Cursor, RunStoreError> {
         let since = self.known.lock().cursor;
         let feed = wait(self.documents.changes(Collection::RUNS, since, Effort::Usual))?;
         let mut known = self.known.lock();
         if feed.cursor < known.cursor {
-            // Somebody else learned more meanwhile.
+            // Another thread has read further meanwhile.
             return Ok(known.cursor);
         }
         if feed.is_whole {

@@ -53,7 +53,7 @@ fn a_run_is_known_to_its_owner_alone_and_to_every_process() {
     let ended = &other.list(&mine, None, 10).unwrap().runs[0];
     assert_eq!((ended.status, ended.finished_at.is_some()), (RunStatus::Completed, true));
     assert_eq!(other.reply(&mine, &run.id).unwrap().unwrap(), b"2");
-    // What has ended stays as it is.
+    // A run that has ended stays as it is.
     let again = other.finish(&claim, RunStatus::Failed, b"3", LIMITS).unwrap();
     assert_eq!(again.status, RunStatus::Completed);
     other.remove(&mine, &run.id).unwrap();
@@ -122,13 +122,13 @@ fn a_run_that_was_given_back_is_taken_over_and_its_former_process_can_write_no_m
     one.append(&claim, 0, &["first".to_owned()]).unwrap();
     one.hand_over(&claim).unwrap();
     assert_eq!(other.get(&owner, &run.id).unwrap().status, RunStatus::Queued);
-    // Whoever gave it back cannot end it, even before somebody has taken it.
+    // A process that released it cannot end it, even before another one takes it.
     assert!(matches!(one.finish(&claim, RunStatus::Cancelled, b"late", LIMITS), Err(RunStoreError::Lost)));
     let taken = other.take_next(&[]).unwrap().unwrap();
     assert_eq!((taken.record.node.as_str(), taken.record.status), ("other", RunStatus::Working));
     assert!(taken.record.fence > run.fence);
     assert_eq!(other.journal(&taken.claim).unwrap(), ["first"]);
-    // The one who had it finds out that it lost it.
+    // The former holder finds out that it lost the run.
     assert!(matches!(one.append(&claim, 1, &["late".to_owned()]), Err(RunStoreError::Lost)));
     assert!(matches!(one.finish(&claim, RunStatus::Failed, b"late", LIMITS), Err(RunStoreError::Lost)));
     other.finish(&taken.claim, RunStatus::Completed, b"1", LIMITS).unwrap();
@@ -161,7 +161,7 @@ fn a_run_that_was_interrupted_is_resumed_or_abandoned_and_a_cancelled_one_is_los
     let (run, claim) = created(store.create(&new(&owner, "2"), true, LIMITS));
     store.cancel(&owner, &run.id).unwrap();
     assert_eq!(store.renew(std::slice::from_ref(&claim)).unwrap(), [claim.job.clone()]);
-    // One that needs what nobody here has waits; so does one for which there is no time here.
+    // A run with tags that no one here has waits; so does one for which there is no capacity here.
     let tagged = NewRun { tags: vec!["gpu".to_owned()], ..new(&owner, "3") };
     assert!(
         matches!(store.create(&tagged, false, LIMITS).unwrap(), Created::New(record, None) if record.status == RunStatus::Queued)

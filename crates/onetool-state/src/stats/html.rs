@@ -1,20 +1,20 @@
-//! The report as one page: no script, nothing from the network, light and dark as the reader likes it.
+//! The report as one page: no script, nothing from the network, light or dark by the reader's preference.
 //!
-//! This module computes figures and where they stand; `report.html` is the page. The template engine escapes every text;
-//! the page's own policy forbids scripts on top of that.
+//! This module computes figures and their positions; `report.html` is the page. The template engine escapes every text;
+//! in addition, the page's own policy forbids scripts.
 
 use minijinja::Environment;
 use serde::Serialize;
 
 use super::report::{Bar, Report, ToolStats};
 
-/// Tools that the charts show.
+/// Maximum number of tools in the charts.
 const CHARTED_TOOLS: usize = 15;
-/// Tools that the table lists.
+/// Maximum number of tools in the table.
 const LISTED_TOOLS: usize = 200;
-/// A name in a chart is cut here.
+/// Maximum length of a name in a chart.
 const CHARTED_NAME: usize = 40;
-/// Kinds of error that are named for each tool.
+/// Maximum number of error types listed for each tool.
 const NAMED_ERRORS: usize = 5;
 
 const STYLE: &str = include_str!("report.css");
@@ -23,7 +23,7 @@ const TEMPLATE: &str = include_str!("report.html");
 /// The whole page.
 pub fn render_html(report: &Report) -> String {
     let mut environment = Environment::new();
-    // The name's ending turns escaping on.
+    // The file extension enables escaping.
     let rendered = environment
         .add_template("report.html", TEMPLATE)
         .and_then(|()| environment.get_template("report.html"))
@@ -46,7 +46,7 @@ struct Page {
     slowest: Chart,
     failing: Vec<FailingTool>,
     tools: Vec<ListedTool>,
-    /// Tools that the table leaves out.
+    /// Number of tools that the table omits.
     more_tools: usize,
     footer: String,
 }
@@ -115,7 +115,7 @@ impl ListedTool {
     }
 }
 
-/// Whether a figure was measured or rests on what the configuration says.
+/// Whether a figure was measured or is based on the configuration.
 fn way(flat: Option<u64>) -> &'static str {
     if flat.is_some() { "as configured" } else { "measured" }
 }
@@ -147,7 +147,7 @@ fn cards(report: &Report) -> Vec<Card> {
     figures.into_iter().map(|(label, figure, note)| Card { label, figure, note }).collect()
 }
 
-/// Bars of calls, failed ones at the foot in another colour.
+/// Bars of calls, with failed ones at the bottom in another colour.
 #[derive(Serialize)]
 struct Timeline {
     width: f64,
@@ -179,7 +179,7 @@ struct TimeBar {
     y: String,
     height: String,
     failed_y: String,
-    /// Where some failed.
+    /// Present if some calls failed.
     failed_height: Option<String>,
 }
 
@@ -242,7 +242,7 @@ fn bar_label(bar: &Bar, seconds: i64) -> String {
     bar.start.format(format).to_string()
 }
 
-/// A bar a row, the name above it.
+/// One bar per row, with the name above it.
 #[derive(Serialize)]
 struct Chart {
     width: f64,
@@ -258,11 +258,11 @@ struct ChartRow {
     text_y: String,
     bar_y: String,
     length: String,
-    /// Where some failed.
+    /// Present if some calls failed.
     failed: Option<String>,
 }
 
-/// What a row stands for.
+/// The data of a row.
 struct Amount<'a> {
     name: &'a str,
     amount: f64,
@@ -359,7 +359,7 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A coordinate.
+/// Formats a coordinate.
 fn place(value: f64) -> String {
     format!("{value:.1}")
 }
@@ -410,7 +410,7 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// The next round number of which a quarter is whole: 4, 8, 12, 16, 20, 24, 32, 40, 60, 80, 100, 120, …
+/// The next round number that is divisible by four: 4, 8, 12, 16, 20, 24, 32, 40, 60, 80, 100, 120, …
 fn nice_ceiling(largest: u64) -> u64 {
     let mut decade = 4_u64;
     loop {

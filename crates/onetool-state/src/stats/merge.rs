@@ -1,4 +1,4 @@
-//! Merging old records, so that what is kept never grows beyond a cap and its totals stay right.
+//! Merges old records, so that the stream stays within a cap and its totals stay right.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Record, RecordKind};
 
-/// Beyond this the records are merged.
+/// Size beyond which the records are merged.
 pub(super) const MERGE_BYTES: u64 = 8 * 1024 * 1024;
-/// After merging, at most so much is kept: the newest.
+/// Maximum size after merging; the newest records are kept.
 const KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 const HOUR: i64 = 3600;
@@ -16,8 +16,8 @@ const DAY: i64 = 24 * HOUR;
 
 type Merged = BTreeMap<(i64, RecordKind, String), Record>;
 
-/// The lines with what is older than an hour merged by hour, and what is older than a month by day. Lines that are not
-/// records go.
+/// Merges records older than an hour by hour, and those older than a month by day. Lines that are not records are
+/// dropped.
 pub(super) fn merge(lines: &[String], now: DateTime<Utc>) -> Vec<String> {
     let mut merged = Merged::new();
     let mut recent: Vec<Record> = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn merge(lines: &[String], now: DateTime<Utc>) -> Vec<String> {
     }
     let mut kept = rendered(merged.values().chain(&recent));
     if size(&kept) > KEPT_BYTES {
-        // So many calls in one hour: merge them too, by minute.
+        // Very many calls in one hour: merge them too, by minute.
         for record in recent {
             add(&mut merged, record, 60);
         }

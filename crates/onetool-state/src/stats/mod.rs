@@ -1,4 +1,4 @@
-//! What was called, how often, how long it took and how it ended.
+//! Statistics: what was called, how often, how long it took and how it ended.
 //!
 //! Calls hand a [`Record`] to the [`StatsRecorder`], which never waits; a thread appends batches to one stream of JSON
 //! lines that any number of processes share. [`Report`] reads it back. When the stream grows, old lines are merged by hour
@@ -28,10 +28,10 @@ pub enum RecordKind {
     Call,
 }
 
-/// One run or call that has ended; or, in an old part of the file, several that were merged.
+/// One finished run or call; in an older part of the stream, several that were merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// When it ended; of merged ones, the beginning of their hour or day.
+    /// When it ended; for merged records, the beginning of their hour or day.
     #[serde(rename = "ts")]
     pub at: DateTime<Utc>,
     pub kind: RecordKind,
@@ -41,11 +41,11 @@ pub struct Record {
     pub chars_in: u64,
     #[serde(rename = "out")]
     pub chars_out: u64,
-    /// How long it took, or they took together.
+    /// How long it took; for merged records, the total.
     pub ms: f64,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub calls: u64,
-    /// The slowest, where several were merged.
+    /// The slowest, if several were merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ms: Option<f64>,
     /// Failures by exception type.
@@ -56,16 +56,16 @@ pub struct Record {
     pub saved: Saved,
 }
 
-/// What a run kept away from a model, and what it cost instead.
+/// What a run kept out of a model's context, and what it cost instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Bytes of results and of definitions of tools that never reached the model.
+    /// Bytes of results and tool definitions that never reached the model.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub kept: u64,
-    /// Bytes of the commands and answers of the runs that kept something.
+    /// Bytes of the commands and replies of the runs that kept something.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost: u64,
-    /// Milliseconds of calls that ran while others did.
+    /// Milliseconds of calls that ran concurrently with others.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub together_ms: f64,
 }
@@ -97,13 +97,13 @@ fn is_one(calls: &u64) -> bool {
     *calls == 1
 }
 
-/// How a run or a call went.
+/// The outcome of a run or a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub chars_in: u64,
     pub chars_out: u64,
     pub ms: f64,
-    /// The exception's type, where it failed.
+    /// The exception's type, if it failed.
     pub error: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl Record {
         }
     }
 
-    /// The record of a run that saved this.
+    /// Adds what the run saved.
     #[must_use]
     pub fn with_saved(self, saved: Saved) -> Self {
         Self { saved, ..self }
@@ -145,7 +145,7 @@ impl Record {
         self.errors.values().sum()
     }
 
-    /// Adds another one of the same tool.
+    /// Adds another record of the same tool.
     fn merge(&mut self, other: &Self) {
         self.max_ms = Some(self.slowest().max(other.slowest()));
         self.chars_in += other.chars_in;

@@ -1,4 +1,4 @@
-//! Takes the records of calls, and writes them now and then.
+//! Accepts records of calls, and writes them periodically.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::batched::{BatchedWriter, Sink};
 use crate::interface::{StateError, Stream, Trail};
 use crate::wait;
 
-/// The interval is at least this, whatever the configuration says.
+/// Minimum interval, whatever the configuration sets.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The stream of statistics.
@@ -32,7 +32,7 @@ impl Sink for StatsStream {
     }
 }
 
-/// Where calls leave their records.
+/// Accepts the records of calls.
 pub struct StatsRecorder {
     writer: Option<BatchedWriter<StatsStream>>,
 }
@@ -43,29 +43,29 @@ impl StatsRecorder {
         Self { writer: Some(BatchedWriter::new(StatsStream(trail), interval.max(SHORTEST_INTERVAL))) }
     }
 
-    /// A recorder that forgets everything, for when statistics are switched off.
+    /// A recorder that drops everything, for disabled statistics.
     pub fn disabled() -> Self {
         Self { writer: None }
     }
 
-    /// Takes a record. Never waits for the disk.
+    /// Queues a record. Never waits for the disk.
     pub fn record(&self, record: Record) {
         if let Some(writer) = &self.writer {
             writer.push(record);
         }
     }
 
-    /// Writes what is queued now. Blocks.
+    /// Writes all queued records. Blocks.
     pub fn flush(&self) -> Result<(), StateError> {
         self.writer.as_ref().map_or(Ok(()), BatchedWriter::flush)
     }
 
-    /// Where the records go; nowhere, when statistics are switched off.
+    /// The trail that records are written to; `None` if statistics are disabled.
     pub fn trail(&self) -> Option<&dyn Trail> {
         self.writer.as_ref().map(|writer| &*writer.sink().0)
     }
 
-    /// Records that were lost because the disk could not follow.
+    /// Number of records lost because the disk was too slow.
     pub fn dropped(&self) -> u64 {
         self.writer.as_ref().map_or(0, BatchedWriter::lost)
     }

@@ -1,4 +1,4 @@
-//! Adds the records of a period up.
+//! Sums up the records of a period.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,14 +9,14 @@ use super::{Record, RecordKind, Saved};
 use crate::interface::{Position, StateError, Stream, Trail};
 use crate::wait;
 
-/// Bars of the chart over all time.
+/// Maximum number of bars in the chart over all time.
 const TIMELINE_BARS: i64 = 60;
-/// A chart of one bar tells nothing.
+/// Minimum number of bars: a chart of one bar says nothing.
 const FEWEST_BARS: i64 = 12;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// Which records count.
+/// Which records are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     Day,
@@ -56,16 +56,16 @@ impl Period {
     }
 }
 
-/// What estimates rest on.
+/// Assumptions behind the estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumptions {
-    /// Tokens of context that a call saves, where the configuration says so; else it is measured.
+    /// Tokens of context that a call saves, if configured; otherwise measured.
     pub context_per_call: Option<u64>,
-    /// Milliseconds that a call saves, where the configuration says so; else it is measured.
+    /// Milliseconds that a call saves, if configured; otherwise measured.
     pub time_overhead_per_call_ms: Option<u64>,
-    /// US dollars a million tokens that a model reads.
+    /// US dollars per million tokens that a model reads.
     pub input_cost: f64,
-    /// US dollars a million tokens that a model writes.
+    /// US dollars per million tokens that a model writes.
     pub output_cost: f64,
     pub chars_per_token: f64,
 }
@@ -103,7 +103,7 @@ impl Totals {
         }
     }
 
-    /// In percent; of nothing, all succeeded.
+    /// In percent; 100 if there were no calls.
     pub fn success_rate(&self) -> f64 {
         if self.calls == 0 {
             return 100.0;
@@ -120,31 +120,31 @@ fn rounded(value: f64, steps: f64) -> f64 {
     (value * steps).round() / steps
 }
 
-/// The sums of one tool.
+/// The totals of one tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolStats {
     pub tool: String,
     pub totals: Totals,
 }
 
-/// Calls that ended in one stretch of time.
+/// The calls that ended in one interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
     pub start: DateTime<Utc>,
     pub calls: u64,
     pub errors: u64,
-    /// Tokens of context that were saved, as [`Report::context_saved`] counts them.
+    /// Tokens of context saved, counted like [`Report::context_saved`].
     pub context_saved: u64,
 }
 
-/// What ended in one hour.
+/// The calls and runs that ended in one hour.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hour {
     calls: u64,
     errors: u64,
     /// Calls that save something by themselves.
     useful: u64,
-    /// Bytes that such calls gave.
+    /// Bytes returned by such calls.
     useful_bytes: u64,
     saved: Saved,
 }
@@ -158,7 +158,7 @@ impl Hour {
         self.saved.add(other.saved);
     }
 
-    /// `is_one_tool`: only results of one tool or pack count.
+    /// With `is_one_tool`, only results of one tool or pack count.
     fn context_saved(&self, assumed: &Assumptions, is_one_tool: bool) -> u64 {
         if let Some(flat) = assumed.context_per_call {
             return self.useful.saturating_mul(flat);
@@ -172,7 +172,7 @@ impl Hour {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub period: Period,
-    /// The tool or pack that alone counts.
+    /// Only this tool or pack is included, if set.
     pub tool: Option<String>,
     pub generated: DateTime<Utc>,
     /// Calls of tools.
@@ -183,12 +183,12 @@ pub struct Report {
     pub assumptions: Assumptions,
     /// From the beginning of the period to now, without gaps.
     pub timeline: Vec<Bar>,
-    /// Seconds that a bar stands for.
+    /// Seconds that one bar covers.
     pub bar_seconds: i64,
 }
 
 impl Report {
-    /// Reads the stream; without one there is nothing to report. `tool` is `pack.function`, or a pack for all of its tools.
+    /// Reads the stream; without one, the report is empty. `tool` is `pack.function`, or a pack for all of its tools.
     pub fn read(
         trail: Option<&dyn Trail>,
         period: Period,
@@ -249,8 +249,8 @@ impl Report {
         })
     }
 
-    /// Tokens of context that would have been spent without one tool for all: what never reached the model, less what
-    /// the runs cost; or a flat figure for each call that succeeded. Of one tool, its results alone are counted.
+    /// Tokens of context that would have been spent without one tool for all: what never reached the model, minus the
+    /// cost of the runs; or a configured number for each successful call. For one tool, only its results count.
     pub fn context_saved(&self) -> u64 {
         if let Some(flat) = self.assumptions.context_per_call {
             return self.useful_calls().saturating_mul(flat);
@@ -263,7 +263,7 @@ impl Report {
         self.assumptions.tokens(bytes)
     }
 
-    /// Milliseconds of calls that ran at the same time as others; or a flat figure for each call that succeeded.
+    /// Milliseconds of calls that ran concurrently with others; or a configured number for each successful call.
     pub fn time_saved_ms(&self) -> u64 {
         match self.assumptions.time_overhead_per_call_ms {
             Some(flat) => self.useful_calls().saturating_mul(flat),
@@ -272,7 +272,7 @@ impl Report {
         }
     }
 
-    /// How `context_saved` and `time_saved_ms` came about, in words.
+    /// Explains how `context_saved` and `time_saved_ms` were computed.
     pub fn computed(&self) -> [(&'static str, String); 2] {
         let assumed = &self.assumptions;
         let context = match assumed.context_per_call {
@@ -300,7 +300,7 @@ impl Report {
         [("context_saved", context), ("time_saved_ms", time)]
     }
 
-    /// Tools whose calls save something: looking at the toolbox itself does not.
+    /// Tools whose calls save something: inspecting the toolbox itself does not.
     fn useful_tools(&self) -> impl Iterator<Item = &ToolStats> {
         self.tools.iter().filter(|tool| !tool.tool.starts_with("ot."))
     }
@@ -309,12 +309,12 @@ impl Report {
         self.useful_tools().map(|tool| tool.totals.calls.saturating_sub(tool.totals.errors)).sum()
     }
 
-    /// US dollars for the context that was saved.
+    /// The saved context in US dollars.
     pub fn savings_usd(&self) -> f64 {
         rounded(self.context_saved() as f64 / 1e6 * self.assumptions.input_cost, 1e4)
     }
 
-    /// US dollars for what the model wrote (the commands) and read (the answers). For one tool: its share.
+    /// The cost in US dollars of what the model wrote (the commands) and read (the replies). For one tool: its share.
     pub fn cost_usd(&self) -> f64 {
         let counted = if self.tool.is_none() && self.runs.calls > 0 { &self.runs } else { &self.calls };
         let tokens = |chars: u64| chars as f64 / self.assumptions.chars_per_token.max(f64::MIN_POSITIVE);
@@ -347,7 +347,7 @@ impl Report {
         dict(fields)
     }
 
-    /// When this was put together, for people.
+    /// When the report was created, for display.
     pub(super) fn generated_text(&self) -> String {
         self.generated.format("%Y-%m-%d %H:%M UTC").to_string()
     }
@@ -385,7 +385,7 @@ fn dict(fields: Vec<(&str, Value)>) -> Value {
     Value::Dict(fields.into_iter().map(|(key, value)| (Value::from(key), value)).collect())
 }
 
-/// Bars from the beginning of the period to now, empty ones too.
+/// Bars from the beginning of the period to now, including empty ones.
 fn timeline(
     period: Period,
     hours: &BTreeMap<i64, Hour>,
@@ -412,7 +412,7 @@ fn timeline(
     let start = last - bars + 1;
     let mut sums = vec![Hour::default(); usize::try_from(bars).unwrap_or_default()];
     for (hour, counted) in hours {
-        // What began before the first whole bar is counted there rather than lost.
+        // Calls before the first whole bar are counted there rather than lost.
         let index = ((hour * HOUR).div_euclid(bar) - start).clamp(0, bars - 1);
         if let Some(sum) = usize::try_from(index).ok().and_then(|index| sums.get_mut(index)) {
             sum.add(counted);

@@ -1,4 +1,4 @@
-//! Statistics: what is recorded, by several at once, and what reports add up.
+//! Statistics: records from several writers at once, and the totals of reports.
 
 use std::fs;
 use std::path::Path;
@@ -133,7 +133,7 @@ fn estimates_follow_the_assumptions() {
     recorder.flush().unwrap();
     let report = report(&path, Period::All);
     assert_eq!((report.context_saved(), report.time_saved_ms()), (30_000, 4_000));
-    // 1,000 tokens written at 75 and 10,000 read at 15 dollars a million.
+    // 1,000 tokens written at 75 dollars per million, and 10,000 read at 15.
     assert!((report.cost_usd() - 0.225).abs() < 1e-9, "{}", report.cost_usd());
     assert!((report.savings_usd() - 0.45).abs() < 1e-9, "{}", report.savings_usd());
     assert_eq!(report.timeline.iter().map(|bar| bar.context_saved).sum::<u64>(), 30_000);
@@ -251,7 +251,7 @@ fn savings_are_what_was_not_sent_less_what_was() {
     assert_eq!((read(Some("a.b")).context_saved(), read(Some("a.b")).time_saved_ms()), (1_000, 0));
     assert_eq!(read(Some("ot.stats")).context_saved(), 0);
     assert!(read(None).computed()[0].1.starts_with("measured: 10000 bytes"));
-    // A flat figure counts calls that succeeded, and none that only look.
+    // A configured figure counts successful calls, but not those that only inspect the toolbox.
     recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, Some("ValueError"))));
     recorder.flush().unwrap();
     let flat = report(&path, Period::All);

@@ -1,4 +1,4 @@
-//! Connects crates that do not know each other: each adapter implements one crate's trait with what another has.
+//! Connects crates that do not depend on each other: each adapter implements one crate's trait with another's types.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::config::Resolved;
 use crate::gallery::GALLERY;
 use crate::governing;
 
-/// The settings that are in force, for whatever outlives a reload.
+/// The current settings, for parts that outlive a reload.
 #[derive(Clone)]
 pub(super) struct SharedSettings {
     settings: Arc<RwLock<Arc<Resolved>>>,
-    /// The rules for files, and the settings that they are of.
+    /// The rules for files, and the settings that they were computed from.
     files: Arc<Mutex<Option<(Arc<Resolved>, Arc<FileSettings>)>>>,
 }
 
@@ -37,7 +37,7 @@ impl SharedSettings {
         *self.settings.write() = settings;
     }
 
-    /// The rules for files, with what governs this program. Blocks the first time.
+    /// The rules for files, including the protected files of this program. Blocks the first time.
     fn file_rules(&self) -> Arc<FileSettings> {
         let settings = self.get();
         let mut known = self.files.lock();
@@ -50,7 +50,7 @@ impl SharedSettings {
     }
 }
 
-/// What workers may ask for, as it is when they ask: a worker outlives a reload.
+/// The access of workers by the current settings: a worker outlives a reload.
 pub(super) struct WorkerAccess(pub(super) SharedSettings);
 
 impl WorkerServices for WorkerAccess {
@@ -71,7 +71,7 @@ impl WorkerServices for WorkerAccess {
     }
 }
 
-/// The secrets that a bundle's requests may use. New secrets make a new engine.
+/// The secrets that a bundle's requests may use. A change of secrets creates a new engine.
 pub(super) struct BundleSecrets(pub(super) Secrets);
 
 impl onetool_bundles::Secrets for BundleSecrets {
@@ -80,7 +80,7 @@ impl onetool_bundles::Secrets for BundleSecrets {
     }
 }
 
-/// Of a stored result, so much is read at once.
+/// Buffer size for reading a stored result.
 const RESULT_BUFFER_BYTES: usize = 256 << 10;
 
 /// Results that were too large for a reply, for the tools that read them.
@@ -94,7 +94,7 @@ impl ResultReader for StoredResults {
     }
 }
 
-/// Names the packs of the gallery, which have no tools until they are added, where code uses one.
+/// Names the gallery packs, which have no tools until they are added, when code uses one.
 pub(super) struct Gallery;
 
 #[async_trait]

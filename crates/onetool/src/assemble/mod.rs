@@ -1,8 +1,10 @@
-//! Puts the parts together: configuration, sources, toolbox, sandbox, runner. Every command and every server begins here.
+//! Assembles the parts: configuration, sources, toolbox, sandbox, runner. Every command and every server starts here.
 //!
-//! `parts` are what a reload may replace, each built from its own settings; `reload` decides whether what the files say
-//! now is in force; `toolbox` arranges the parts for the runner; `view` is what the pack `ot` sees, `service` what REST
-//! and MCP see; `watch` is what people watch, decide and switch; `adapters` connect crates that do not know each other.
+//! `parts` are what a reload may replace, each built from its own settings; `reload` decides whether the current files
+//! take
+//! effect; `toolbox` arranges the parts for the runner; `view` is the app as the pack `ot` sees it, `service` as REST
+//! and
+//! MCP do; `watch` holds activity, approvals and switches; `adapters` connect crates that do not depend on each other.
 
 mod adapters;
 mod part;
@@ -43,31 +45,31 @@ use adapters::SharedSettings;
 use parts::Parts;
 use watch::Watch;
 
-/// How long a command waits for large bundles to be read.
+/// How long a command waits for large bundles to load.
 const BUNDLE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything, ready to run.
+/// The assembled program.
 pub struct App {
     pub runner: Runner,
-    /// Ourselves: a reload makes new packs that report on us.
+    /// A reference to itself: a reload creates new packs that report on the app.
     this: Weak<Self>,
     places: ConfigPlaces,
     traces: Traces,
-    /// What was in force at the start, of all that only a start can change.
+    /// The values at startup of all keys that need a restart.
     started_with: RestartKeys,
     settings: SharedSettings,
     parts: Mutex<Parts>,
-    /// What of all this REST and MCP show.
+    /// What REST and MCP serve.
     served: Mutex<Arc<Served>>,
-    /// What people watch and decide; a reload keeps it.
+    /// Activity, approvals and switches, which survive a reload.
     watch: Watch,
     /// Runs that survive this process.
     durable: Arc<Durable>,
-    /// Whether this process serves, and so can wait for somebody who signs in to a server.
+    /// Whether this process serves, so that it can wait for a user to sign in to a server.
     stays: AtomicBool,
-    /// It serves HTTP, so browsers can come back to it.
+    /// Whether it serves HTTP, so that browsers can be redirected back to it.
     pub(crate) takes_callbacks: AtomicBool,
-    /// One reload at a time: what was read last must also come into force last.
+    /// Serializes reloads: the configuration that was read last must take effect last.
     reloading: Mutex<()>,
     /// Whether the user was asked to trust the folder.
     trust: trust::TrustQuestion,
@@ -77,7 +79,7 @@ pub struct App {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Traces {
     Always,
-    /// Only where a `.onetool` folder is.
+    /// Only if there is a `.onetool` folder.
     InProjects,
 }
 
@@ -93,25 +95,26 @@ impl App {
         Self::build(places, Traces::Always, |_| ())
     }
 
-    /// The same for one command in a terminal: a folder that is not a project stays as it is, and a configuration that
-    /// was named must exist.
+    /// The same for one command in a terminal: a folder that is not a project stays untouched, and a named
+    /// configuration
+    /// must exist.
     pub fn start_once(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
         let app = Self::build(places, Traces::InProjects, |_| ())?;
-        // A command has no second chance to see what is read in the background.
+        // A command cannot wait for background loading later.
         if !app.served.lock().bundles.source.settle(BUNDLE_PATIENCE) {
             tracing::warn!("bundles are still being read");
         }
         Ok(app)
     }
 
-    /// The same with a tool file that its author works on: it is offered before all others, wherever it is.
+    /// The same with a tool file under development, which takes precedence over all others, wherever it is.
     pub fn start_for_author(places: ConfigPlaces, file: PathBuf) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
         Self::build(places, Traces::InProjects, |settings| settings.workers.authored = Some(file))
     }
 
-    /// What is known of the toolbox without starting anything. Called outside of a runtime, so that no server starts.
+    /// Assembles the toolbox without starting anything. Called outside a runtime, so that no server starts.
     pub fn start_offline(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         Self::build(places, Traces::InProjects, |settings| {
             settings.telemetry = None;
@@ -132,7 +135,7 @@ impl App {
         }
         let executable = std::env::current_exe()?;
         let sandbox = Arc::new(Sandbox::new(monty_settings(&resolved, executable), cpython_settings(&resolved)));
-        // It starts while everything else is built: a client may ask for a run as soon as it is answered at all.
+        // Starts while everything else is built: a client may request a run with its first message.
         if traces == Traces::Always {
             let sandbox = sandbox.clone();
             tokio::spawn(async move { sandbox.warm_up_python().await });
@@ -146,7 +149,7 @@ impl App {
             runner: {
                 let toolbox = Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone()));
                 let runner = Runner::new(toolbox, sandbox, resolved.run.clone());
-                // A folder that is not a project stays as it is.
+                // A folder that is not a project stays untouched.
                 if keeps { runner.with_durable(durable.clone()) } else { runner }
             },
             durable,
@@ -177,7 +180,7 @@ impl App {
         self.parts.lock().workers.value.clone()
     }
 
-    /// Code that runs kept for later.
+    /// Code that runs saved for later.
     pub fn saved(&self) -> Arc<SavedCode> {
         self.parts.lock().saved.value.clone()
     }
@@ -187,12 +190,12 @@ impl App {
         &self.durable
     }
 
-    /// Tokens that were made by name.
+    /// The named access tokens.
     pub fn tokens(&self) -> Arc<AccessTokens> {
         self.parts.lock().tokens.value.clone()
     }
 
-    /// Who did what.
+    /// The audit log.
     pub fn audit(&self) -> Arc<AuditLog> {
         self.parts.lock().audit.value.clone()
     }
@@ -201,7 +204,7 @@ impl App {
         &self.watch.switches
     }
 
-    /// What sends spans and measurements, if something does.
+    /// The telemetry exporter, if there is one.
     pub(crate) fn exporter(&self) -> Option<Arc<Exporter>> {
         self.parts.lock().telemetry.value.clone()
     }
@@ -210,7 +213,7 @@ impl App {
         &self.watch.measures
     }
 
-    /// The connections to the database that holds the state, if one does.
+    /// The connection pool of the state database, if there is one.
     pub(crate) fn state_pool(&self) -> Option<PoolStatus> {
         self.parts.lock().state.value.pool()
     }
@@ -219,7 +222,7 @@ impl App {
         self.parts.lock().stats.value.clone()
     }
 
-    /// Where approvals for good are written.
+    /// The file for permanent approvals.
     pub fn policy_file(&self) -> &PolicyFile {
         &self.watch.policy
     }
@@ -228,14 +231,14 @@ impl App {
         self.parts.lock().servers.value.source.clone()
     }
 
-    /// Waits, no longer than `ctx` allows, until every server has connected or failed to.
+    /// Waits, as long as `ctx` allows, until every server has connected or failed.
     pub async fn connect_servers(&self, ctx: &CallContext) {
         let servers = self.servers();
         let packs: Vec<String> = servers.status().into_iter().map(|server| server.pack).collect();
         futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
     }
 
-    /// Where browsers come back to from signing in, if the server is known by a public address.
+    /// The redirect address for sign-ins, if the server has a public address.
     pub(crate) fn callback_address(&self) -> Option<String> {
         let address = self.settings().server.public_url.clone()?;
         Some(format!("{address}{}", onetool_http::CALLBACK_PATH))
@@ -245,7 +248,7 @@ impl App {
         &self.places
     }
 
-    /// Ends every child, and hands over what was not exported or counted yet.
+    /// Stops every child process, and flushes telemetry and statistics.
     pub async fn shutdown(&self) {
         let parts = self.parts.lock().clone();
         let delivery = async {

@@ -2,7 +2,7 @@
 
 use onetool_sdk::{HealthNote, Severity};
 
-/// What was built, and the settings that it was built from. Other settings make another one, the same settings keep it.
+/// A value and the settings that it was built from. It is rebuilt only if the settings change.
 #[derive(Clone)]
 pub(super) struct Part<S, T> {
     settings: S,
@@ -16,7 +16,7 @@ impl<S: PartialEq + Clone, T: Clone> Part<S, T> {
         Ok(Self { settings, value })
     }
 
-    /// The part for these settings: this one, or a new one. One that cannot be built leaves this one in use, with a note.
+    /// Returns the part for these settings, rebuilt if they differ. If building fails, this one stays, with a note.
     pub(super) fn renewed(
         &self,
         settings: S,

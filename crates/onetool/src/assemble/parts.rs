@@ -1,4 +1,4 @@
-//! The parts that a reload may replace: each with the settings that decide over it.
+//! The parts that a reload may replace, each with the settings that it depends on.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -28,7 +28,7 @@ use crate::config::Resolved;
 use crate::state::StateSettings;
 use crate::telemetry::{Exporter, TelemetrySettings};
 
-/// Everything that a reload may replace. A part that is added here must be built and renewed below, or nothing compiles.
+/// Everything that a reload may replace. A new part must be built and renewed below, or this does not compile.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) state: Part<StateSettings, State>,
@@ -44,7 +44,7 @@ pub(super) struct Parts {
     pub(super) quotas: Part<StateSettings, Arc<Quotas>>,
 }
 
-/// Where it is written down who did what, if at all.
+/// Where the audit log is written, if enabled.
 #[derive(Clone, PartialEq)]
 pub(super) struct AuditParts {
     is_on: bool,
@@ -52,7 +52,7 @@ pub(super) struct AuditParts {
     settings: AuditSettings,
 }
 
-/// Where statistics are written, if at all.
+/// Where statistics are written, if enabled.
 #[derive(Clone, PartialEq)]
 pub(super) struct RecorderSettings {
     is_on: bool,
@@ -60,7 +60,7 @@ pub(super) struct RecorderSettings {
     flush_interval: std::time::Duration,
 }
 
-/// What decides over bundles and their requests.
+/// The settings that bundles and their requests depend on.
 #[derive(Clone, PartialEq)]
 pub(super) struct BundleSettings {
     state: StateSettings,
@@ -73,7 +73,7 @@ pub(super) struct BundleSettings {
     secrets: Secrets,
 }
 
-/// What decides over MCP servers.
+/// The settings that MCP servers depend on.
 #[derive(Clone, PartialEq)]
 pub(super) struct ServersSettings {
     servers: Vec<ServerSettings>,
@@ -85,7 +85,7 @@ pub(super) struct ServersSettings {
 #[derive(Clone)]
 pub(super) struct Servers {
     pub(super) source: Arc<ProxySource>,
-    /// When they were started.
+    /// Start time.
     pub(super) since: Instant,
 }
 
@@ -110,7 +110,7 @@ impl Parts {
         })
     }
 
-    /// The parts for other settings. What did not change stays; what cannot be built stays as it was, with a note.
+    /// The parts for new settings. Unchanged parts stay; a part that cannot be built keeps its old state, with a note.
     pub(super) fn renewed(
         &self,
         settings: &SharedSettings,
@@ -137,7 +137,7 @@ impl Parts {
         }
     }
 
-    /// Ends what is not part of `new`, once what is under way had its time.
+    /// Stops the parts that are not in `new`, after active work had time to finish.
     pub(super) fn retire(self, new: &Self) {
         let Self { state, runs, stats, workers, servers, bundles, telemetry, saved, tokens, audit, quotas } = self;
         if !Arc::ptr_eq(&stats.value, &new.stats.value)
@@ -156,19 +156,19 @@ impl Parts {
         if !Arc::ptr_eq(&bundles.value.source, &new.bundles.value.source) {
             end(bundles.value.source);
         }
-        // Sends what it still has, and ends with its last user.
+        // Sends its remaining data, and ends with its last user.
         drop(telemetry);
         drop(runs);
         drop(saved);
         drop(tokens);
-        // Writes what it still has, and ends with its last user.
+        // Writes its remaining data, and ends with its last user.
         drop(audit);
         drop(quotas);
         drop(state);
     }
 }
 
-/// Ends a source that nothing new will use.
+/// Shuts down a source that is no longer used for new work.
 fn end(source: Arc<dyn ToolSource>) {
     const GRACE: std::time::Duration = std::time::Duration::from_mins(2);
     const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
@@ -181,7 +181,7 @@ fn end(source: Arc<dyn ToolSource>) {
     });
 }
 
-/// This process, among all that share their state.
+/// The id of this process among all that share state.
 fn node() -> &'static str {
     static NODE: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().simple().to_string());
     &NODE
@@ -255,7 +255,7 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
         imports: settings.imports.clone(),
         ready_made: settings.ready_made.clone(),
         languages: settings.locale.iter().cloned().collect(),
-        // A request that somebody else wrote could carry them anywhere.
+        // Untrusted bundles could send them anywhere.
         secrets: if settings.bundles_are_trusted { settings.secrets.clone() } else { Secrets::default() },
     }
 }

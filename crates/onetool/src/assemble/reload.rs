@@ -1,5 +1,6 @@
-//! Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way finish
-//! on what they began with.
+//! Reloads the configuration. Unchanged parts keep their processes and connections; active runs and calls finish with
+//! the
+//! parts they started with.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +12,11 @@ use super::{App, cpython_settings, service, toolbox, watch};
 use crate::config::{self, Resolved};
 
 impl App {
-    /// Reads the configuration again, and returns why what the files say now is not in force, if it is not.
+    /// Reloads the configuration; if the current files do not take effect, returns the reasons.
     ///
-    /// A file that was understood before and is broken or gone now holds all of it back: half of what was meant could be
-    /// worse than the whole of what was. Until it is fixed the last good state stays, and health says so.
+    /// A file that was valid before and is now broken or missing holds back the whole reload: a partial configuration
+    /// could
+    /// be worse than the previous one. Until it is fixed, the last valid state stays in effect, and health reports it.
     pub fn reload_now(&self) -> Vec<HealthNote> {
         let _one = self.reloading.lock();
         let old = self.settings.get();
@@ -25,7 +27,7 @@ impl App {
         let settings = if held_back.is_empty() { new } else { old };
         let mut pending = held_back.clone();
         pending.extend(needs_restart(&self.started_with, &settings.restart));
-        // Built outside the lock: whoever asks for a part meanwhile gets the old one.
+        // Built outside the lock: other threads get the old part meanwhile.
         let old_parts = self.parts.lock().clone();
         let parts = old_parts.renewed(&self.settings, &settings, self.traces, &mut pending);
         for note in &pending {
@@ -54,7 +56,7 @@ impl App {
     }
 }
 
-/// Notes on files that were understood in `old` and are broken or gone in `new`.
+/// Notes on files that were valid in `old` and are broken or missing in `new`.
 fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
     let was_good = |path| old.files.contains(path) && !old.unreadable.contains(path);
     let broken: Vec<String> =
@@ -73,7 +75,7 @@ fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
     of_broken.chain(of_gone).collect()
 }
 
-/// The keys that wait for the next start.
+/// Notes on keys that take effect at the next start.
 fn needs_restart(started_with: &RestartKeys, now: &RestartKeys) -> Vec<HealthNote> {
     let note = |key: String| HealthNote {
         severity: Severity::Warning,

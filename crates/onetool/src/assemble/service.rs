@@ -1,4 +1,4 @@
-//! What REST and MCP see of the app.
+//! The app as REST and MCP see it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ impl Service for App {
         Self::offer_trust(self, ctx).await;
     }
 
-    /// The first run must find its child and all tools ready; a client need not wait for that.
+    /// Prepares the child process and the tools for the first run, while the client does not have to wait.
     async fn warm_up(&self) {
         self.stays.store(true, Ordering::Relaxed);
         self.servers().wait_for_sign_ins();
@@ -69,7 +69,7 @@ impl Service for App {
         if let Err(failure) = self.runner.sandbox().warm_up().await {
             tracing::error!(?failure, "the sandbox does not start");
         }
-        // Whoever searches before that waits for it; whoever runs code does not.
+        // A search before this is done waits for it; running code does not.
         let toolbox = self.runner.toolbox().clone();
         let _ = tokio::task::spawn_blocking(move || toolbox.warm_up()).await;
         onetool_sandbox::give_back_code();
@@ -94,22 +94,22 @@ pub(super) fn durable(settings: &Resolved, parts: &Parts) -> Durable {
     Durable::new(parts.runs.value.clone(), approvals, settings.background.durable(settings.run_keys.durable))
 }
 
-/// The same after a reload.
+/// Updates them after a reload.
 pub(super) fn renew_durable(durable: &Durable, settings: &Resolved, parts: &Parts) {
     let approvals = ApprovalStore::new(&parts.state.value);
     durable.replace(parts.runs.value.clone(), approvals, settings.background.durable(settings.run_keys.durable));
 }
 
-/// The name of a package without its version: `pandas` of `pandas[io]>=2`.
+/// The name of a package without its version: `pandas` for `pandas[io]>=2`.
 fn package_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')));
     requirement[..end.unwrap_or(requirement.len())].trim()
 }
 
-/// How often to look whether measurements are wanted by now.
+/// How often to check whether metrics are enabled.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Sends measurements to the collector, where there is one, for as long as the app lives.
+/// Sends metrics to the collector, if there is one, as long as the app lives.
 async fn deliver_metrics(app: std::sync::Weak<App>) {
     loop {
         let interval = match app.upgrade() {
@@ -126,7 +126,7 @@ async fn deliver_metrics(app: std::sync::Weak<App>) {
     }
 }
 
-/// What REST and MCP show of a configuration.
+/// What REST and MCP serve under a configuration.
 pub(super) fn served(settings: &Resolved, parts: &Parts) -> Arc<Served> {
     Arc::new(Served {
         instructions: settings.instructions.clone(),

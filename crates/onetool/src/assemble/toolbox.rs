@@ -23,7 +23,7 @@ use crate::config::Resolved;
 use crate::governing;
 use crate::recorder::CallRecorder;
 
-/// What the runner works with. `pending` are further notes for the health report.
+/// The parts of the toolbox. `pending` are additional notes for the health report.
 pub(super) fn parts(
     settings: &Resolved,
     parts: &Parts,
@@ -90,13 +90,13 @@ pub(super) fn parts(
     }
 }
 
-/// Native packs that give way: where a user has a pack of the same name, that one is meant.
+/// Native packs that a user's pack of the same name replaces.
 pub(super) fn replaceable(settings: &Resolved) -> Arc<dyn ToolSource> {
     let packs = vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())];
     Arc::new(NativeSource::new(packs))
 }
 
-/// The native packs. `ot` reports on the app that it is part of; without one, only the names of its functions count.
+/// The native packs. `ot` reports on its app; without one, only the names of its functions are available.
 pub(super) fn native_packs(
     settings: &Resolved,
     state: &State,
@@ -113,14 +113,14 @@ pub(super) fn native_packs(
     ]
 }
 
-/// Where packs are documented, by pack: what `servers.<name>.docs` and `tools.<pack>.docs` say.
+/// Documentation addresses by pack, from `servers.<name>.docs` and `tools.<pack>.docs`.
 fn docs(settings: &Resolved) -> IndexMap<String, Option<String>> {
     let of_servers =
         settings.servers.iter().filter_map(|server| Some((to_python_identifier(&server.name), server.docs.clone()?)));
     of_servers.chain(settings.pack_docs.clone()).collect()
 }
 
-/// Where files are written, the folder that holds the others by default first.
+/// Folders that are written to; the one that contains the others by default comes first.
 fn storage(settings: &Resolved) -> Vec<PathBuf> {
     let mut folders = vec![settings.own.clone(), settings.log_dir.clone(), settings.output.result_store_dir.clone()];
     if settings.stats.enabled {

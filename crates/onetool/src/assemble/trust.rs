@@ -1,6 +1,6 @@
-//! The question whether the folder is trusted, put to a client's user: once per process, before the first run.
+//! Asks the client's user whether to trust the folder: once per process, before the first run.
 //!
-//! A yes is remembered for good and takes effect at once. Anything else holds until this process ends.
+//! A yes is remembered permanently and takes effect at once. Any other answer applies until this process ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,19 +9,20 @@ use onetool_sdk::CallContext;
 use super::App;
 use crate::untrusted::{self, Untrusted};
 
-/// Whether it was asked already.
+/// Whether the question was already asked.
 #[derive(Default)]
 pub(super) struct TrustQuestion(AtomicBool);
 
 impl App {
-    /// Asks the client's user, where parts of the project wait for trust and nobody was asked yet. A client that cannot
-    /// ask leaves the question to the next one.
+    /// Asks the client's user, if parts of the project need trust and nobody was asked yet. If the client cannot ask,
+    /// the
+    /// next one may.
     pub(super) async fn offer_trust(&self, ctx: &CallContext) {
         if self.settings().workers.trust.is_full() || onetool_config::is_trust_decided() {
             return;
         }
         let Some(client) = &ctx.client else { return };
-        // Whoever comes while another is asked goes on with what is trusted now.
+        // Others do not wait for the answer, and continue with what is trusted now.
         if self.trust.0.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the pack `ot` sees of the app.
+//! The app as the pack `ot` sees it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _,
 
 use super::App;
 
-/// After a start, whoever asks what servers offer or how they are waits at most this long for them.
+/// How long a query about servers waits for them after a start.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
-/// Servers that are waited for at once.
+/// Number of servers that are awaited in parallel.
 const AWAITED_AT_ONCE: usize = 8;
 
 #[async_trait]
@@ -70,11 +70,11 @@ impl ToolboxView for App {
         };
         let packs = servers.source.status().into_iter().filter(is_awaited).map(|server| server.pack);
         let deadline = Some(ctx.deadline.map_or(until, |at| at.min(until)));
-        // Whoever only looks around is not asked to sign in.
+        // Without a client, so that a query does not ask the user to sign in.
         let ctx = CallContext { deadline, client: None, ..ctx.clone() };
         let waits = packs.map(|pack| {
             let (source, ctx) = (servers.source.clone(), ctx.clone());
-            // What does not connect in time is reported as it is.
+            // A server that does not connect in time is reported in its current state.
             async move { drop(source.settle(&pack, &ctx).await) }
         });
         stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;

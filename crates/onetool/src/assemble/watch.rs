@@ -1,4 +1,4 @@
-//! What people watch, decide and switch. It outlives reloads.
+//! Activity, approvals and switches, which outlive reloads.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Watch {
     }
 }
 
-/// Where switches are kept: with the project, or where other servers see them too.
+/// Where switches are stored: with the project, or in state shared with other servers.
 pub(super) fn switch_place(settings: &Resolved, state: &State) -> SwitchPlace {
     match state.is_shared() {
         true => SwitchPlace::Shared(state.documents()),

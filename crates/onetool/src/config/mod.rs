@@ -1,6 +1,6 @@
-//! Every section of the configuration, collected from the crates that own them, and what they mean together.
+//! Every section of the configuration, collected from the crates that own them, and the resulting settings.
 //!
-//! How keys are declared, checked and read is [`onetool_config`]'s business; which sections exist is [`SECTIONS`]'s.
+//! [`onetool_config`] declares, checks and reads keys; [`SECTIONS`] lists the sections.
 
 mod resolve;
 mod sections;

@@ -1,4 +1,4 @@
-//! From sections to settings.
+//! Resolves sections to settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,17 +32,17 @@ use crate::telemetry::TelemetrySettings;
 /// Shorter secrets would redact ordinary text.
 const MIN_SECRET: usize = 6;
 
-/// Everything that a configuration says.
+/// The resolved configuration.
 #[derive(Clone)]
 pub struct Resolved {
     pub folder: PathBuf,
     /// `.onetool`
     pub own: PathBuf,
     pub global: Option<PathBuf>,
-    /// Where the user keeps what can be made again.
+    /// The user's cache folder.
     pub cache: Option<PathBuf>,
     pub run: RunSettings,
-    /// The section `run`, for what the engines need of it.
+    /// The section `run`, for the engines.
     pub run_keys: RunKeys,
     pub python: Option<PathBuf>,
     pub output: OutputSettings,
@@ -55,23 +55,23 @@ pub struct Resolved {
     pub instructions: Option<String>,
     pub run_description: Option<String>,
     pub pack_instructions: IndexMap<String, String>,
-    /// What is said of tools instead of what they say themselves.
+    /// Overrides of what tools declare themselves.
     pub overrides: IndexMap<String, ToolOverride>,
-    /// Where packs are documented, as `tools.<pack>.docs` says; `None` is nowhere.
+    /// Documentation addresses from `tools.<pack>.docs`; `None` disables them.
     pub pack_docs: Vec<(String, Option<String>)>,
     pub permissions: Permissions,
-    /// Who may do what.
+    /// Permissions by group.
     pub groups: Arc<Groups>,
-    /// What is written down of who did what.
+    /// The audit settings.
     pub audit: AuditOptions,
     pub workers: WorkerSettings,
     pub file_pack: FileSettings,
-    /// Where programs are looked up.
+    /// Where programs are searched.
     pub search_path: SearchPath,
     pub web_pack: WebSettings,
     pub llm_pack: LlmSettings,
     pub bundles_dir: PathBuf,
-    /// Whether requests of bundles may carry secrets.
+    /// Whether bundles are trusted, so that their requests may use secrets.
     pub bundles_are_trusted: bool,
     pub bundle_limits: onetool_state::bundles::Limits,
     pub http: HttpSettings,
@@ -82,29 +82,29 @@ pub struct Resolved {
     pub ready_made: ReadyMade,
     pub server: HttpServerSettings,
     pub background: BackgroundSettings,
-    /// `tools.<pack>`, as it is written.
+    /// `tools.<pack>`, as written.
     pub tools: IndexMap<String, Json>,
-    /// Where spans go, if anywhere.
+    /// Where telemetry is sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
-    /// The address of the shared state, where it is not kept in files.
+    /// The address of the shared state, unless it is kept in files.
     pub state: Option<crate::state::StateAddress>,
     pub log_level: Level,
     pub log_dir: PathBuf,
     pub secrets: Secrets,
-    /// The files that all this was read from.
+    /// The configuration files that were read.
     pub files: Vec<PathBuf>,
-    /// Those of them that could not be understood at all. Each has a note.
+    /// Files that could not be parsed. Each has a note.
     pub unreadable: Vec<PathBuf>,
-    /// Where files were looked for in vain. One that was there before is gone.
+    /// Paths without a file. A file that was there before has been removed.
     pub absent: Vec<PathBuf>,
-    /// Where a file would count in place of one of them.
+    /// Paths where a new file would take precedence over one of them.
     pub passed: Vec<PathBuf>,
-    /// What takes effect at the next start.
+    /// The keys that take effect at the next start.
     pub restart: RestartKeys,
     pub notes: Vec<HealthNote>,
 }
 
-/// An address, or `off`, which YAML reads as a flag.
+/// An address, or `off`, which YAML reads as false.
 fn pack_docs(tools: &IndexMap<String, Json>) -> Vec<(String, Option<String>)> {
     let docs = |own: &Json| match own.get("docs")? {
         Json::Bool(false) => Some(None),
@@ -127,7 +127,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let permissions = keys::permissions(&mut reader, &security.policy);
     let groups = Arc::new(keys::groups(&mut reader, &security));
     let python = run_keys.python.as_deref().map(|program| {
-        // A version is for `uv` to find.
+        // A version is resolved by `uv`.
         let is_version = program.contains('.') && program.bytes().all(|c| c.is_ascii_digit() || c == b'.');
         if is_version { PathBuf::from(program) } else { reader.program(&["run", "python"], program) }
     });
@@ -141,7 +141,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let topics = keys::topics(&mut reader);
     let tools = reader.read(&keys::TOOLS);
     let file_pack = FileSettings::read(&mut reader);
-    // Programs are not taken from where tools can write.
+    // Programs are not run from folders that tools can write to.
     let search_path = SearchPath::from_environment(&file_pack.roots);
     let workers = WorkerSettings {
         project_tools: Some(own.join("tools")),
@@ -241,14 +241,14 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             message: format!("requests of HTTP tools get no secrets: {UNTRUSTED}"),
         });
     }
-    // What is written into the configuration is as secret as what is in secrets.yaml.
+    // Secrets in the configuration are redacted like those in secrets.yaml.
     let literals = governing::literal_secrets(&resolved);
     let secrets = resolved.secrets.values().filter(|value| value.len() >= MIN_SECRET);
     resolved.run.redactor = Redactor::new(secrets.chain(literals.iter().map(String::as_str)));
     resolved
 }
 
-/// Names of servers whose packs code cannot reach as one would think.
+/// Warns about server names whose packs are not reachable under that name in code.
 fn check_names(reader: &mut Reader, servers: &[ServerSettings]) {
     for server in servers {
         let pack = to_python_identifier(&server.name);
@@ -265,7 +265,7 @@ fn check_names(reader: &mut Reader, servers: &[ServerSettings]) {
     }
 }
 
-/// The folder below `XDG_CACHE_HOME`, else below `.cache` beside the user's own folder.
+/// The folder below `XDG_CACHE_HOME`, or else below `.cache` next to the user's own folder.
 fn cache_home(global: Option<&Path>) -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = named.or_else(|| Some(global?.parent()?.join(".cache")))?;

@@ -1,5 +1,6 @@
-//! Every key, with everything that does not belong there: each mistake costs its own key alone and is told in a user's
-//! words, with file, line and key.
+//! Every key with every kind of invalid value: each mistake affects only its own key and is reported in the user's
+//! terms,
+//! with file, line and key.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ fn messages(text: &str) -> Vec<String> {
     resolved(text).0.notes.into_iter().map(|note| note.message).collect()
 }
 
-/// Every path of keys, with what it may hold. A name that the user chooses is `x`.
+/// All key paths with their shapes. A user-defined name is `x`.
 fn all_keys() -> Vec<(Vec<String>, Shape)> {
     fn walk(path: &[String], shape: Shape, found: &mut Vec<(Vec<String>, Shape)>) {
         let below = |step: &str| path.iter().cloned().chain([step.to_owned()]).collect::<Vec<_>>();
@@ -52,11 +53,11 @@ fn document(path: &[String], value: Json) -> String {
         .iter()
         .rev()
         .fold(value, |inner, step| if step.starts_with('[') { json!([inner]) } else { json!({ step: inner }) });
-    // JSON is YAML. The comment makes the line worth telling.
+    // JSON is valid YAML. The comment shifts the line number.
     format!("# first\n{whole}\n")
 }
 
-/// Words that only make sense to whoever wrote the program.
+/// Words that only make sense to the program's developers.
 const FOREIGN: &[&str] = &[
     "f64",
     "u64",
@@ -107,7 +108,7 @@ fn a_wrong_value_in_any_key_is_told_in_words() {
             let text = document(&path, value.clone());
             let (settings, file) = resolved(&text);
             if flaws.is_empty() {
-                // It may still be wrong for a reason of its own, and must then be told as well as the rest.
+                // It may still be invalid for another reason, which must be reported like the rest.
             } else {
                 assert!(!settings.notes.is_empty(), "nothing is told of {text}");
                 told += 1;
@@ -117,7 +118,7 @@ fn a_wrong_value_in_any_key_is_told_in_words() {
                 assert!(note.message.starts_with("line 2: "), "{text}: {}", note.message);
                 assert!(note.message.contains(&path[0]), "{text}: {}", note.message);
                 assert!(note.message.len() < 600, "{text}: {}", note.message);
-                // The key's own name is not foreign.
+                // The key's own name may be such a word.
                 let message = note.message.replace(&path[0], "");
                 for word in FOREIGN {
                     assert!(!message.contains(word), "{word:?} in {}", note.message);
@@ -153,7 +154,7 @@ fn an_unknown_key_is_told_everywhere_with_what_was_meant() {
     assert_eq!(messages("outptu: 1\n"), ["line 1: outptu: unknown key 'outptu'; did you mean 'output'?"]);
 }
 
-/// A value that fits.
+/// A valid value.
 fn sample(shape: Shape) -> Json {
     match shape {
         Shape::Any | Shape::Text => json!("x"),
@@ -174,7 +175,7 @@ fn every_type_holds_what_its_shape_accepts() {
     for section in SECTIONS {
         let full = sample(section.shape());
         assert!(section.holds(full.clone()), "{}: {full}", section.path());
-        // A default is something that could be written.
+        // A default must be a value that can be written.
         let default = section.default_json();
         let mut flaws = Vec::new();
         fit(section.shape(), default.clone(), &mut flaws);
@@ -225,7 +226,7 @@ fn yaml(text: &str) -> Json {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Files that are written from the declarations. `UPDATE=1` writes them again.
+/// Files that are generated from the declarations. `UPDATE=1` rewrites them.
 #[test]
 fn generated_files_are_up_to_date() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -248,7 +249,7 @@ fn the_example_is_valid_by_the_checker_and_by_the_schema() {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// Editors say what the checker says.
+/// The JSON Schema for editors and the checker agree.
 #[test]
 fn the_schema_and_the_checker_agree() {
     let validator = jsonschema::validator_for(&schema()).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that listen to the log. Nobody listens at first, and then nothing is even written down.
+//! Clients that subscribe to the log. Without subscribers, no message is formatted.
 
 use std::sync::LazyLock;
 
@@ -15,12 +15,12 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{FILTERS, OURS, lines};
 
-/// Messages that wait for a slow client; it misses the older ones then.
+/// Number of messages that are queued for a slow client; it misses older ones.
 const QUEUE: usize = 256;
 
 static MESSAGES: LazyLock<broadcast::Sender<LogMessage>> = LazyLock::new(|| broadcast::channel(QUEUE).0);
 
-/// Everything of ours from now on, at least down to `level`; the listener leaves out what is finer.
+/// Subscribes to our own messages, at least down to `level`; the listener filters out more detailed ones.
 pub fn listen(level: LevelFilter) -> broadcast::Receiver<LogMessage> {
     let receiver = MESSAGES.subscribe();
     if let Some(filters) = FILTERS.get() {

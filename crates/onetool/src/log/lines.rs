@@ -1,4 +1,4 @@
-//! One event, one JSON object, one line of the log file.
+//! Formats an event as one JSON object on one line of the log file.
 
 use std::fmt::Debug;
 
@@ -12,9 +12,9 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// A field's text in a line at most.
+/// Maximum length of a field.
 const MAX_FIELD: usize = 4 << 10;
-/// What most lines need.
+/// Initial capacity, enough for most lines.
 const LINE_BYTES: usize = 512;
 
 pub(super) struct JsonLines {
@@ -23,7 +23,7 @@ pub(super) struct JsonLines {
 
 struct SpanFields(Vec<(&'static str, Json)>);
 
-/// Remembers what a new span says.
+/// Stores the fields of a new span.
 pub(super) fn begin<S: Subscriber + for<'a> LookupSpan<'a>>(
     attributes: &Attributes<'_>,
     id: &Id,
@@ -32,12 +32,12 @@ pub(super) fn begin<S: Subscriber + for<'a> LookupSpan<'a>>(
     if let Some(span) = ctx.span(id) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        // Two layers may remember the same.
+        // Two layers may store the same fields.
         span.extensions_mut().replace(SpanFields(fields.0));
     }
 }
 
-/// Remembers what a span says later.
+/// Stores fields that a span records later.
 pub(super) fn add<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, values: &Record<'_>, ctx: &Context<'_, S>) {
     if let Some(span) = ctx.span(id)
         && let Some(SpanFields(known)) = span.extensions_mut().get_mut::<SpanFields>()
@@ -50,7 +50,7 @@ pub(super) fn add<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, values: &Reco
     }
 }
 
-/// The last value of a name counts, at the place of the first. There are few of them.
+/// Sets a field; a repeated name replaces the value in place. There are only a few.
 fn put(fields: &mut Vec<(&'static str, Json)>, name: &'static str, value: Json) {
     match fields.iter_mut().find(|(known, _)| *known == name) {
         Some(field) => field.1 = value,
@@ -58,13 +58,13 @@ fn put(fields: &mut Vec<(&'static str, Json)>, name: &'static str, value: Json) 
     }
 }
 
-/// The event as JSON text, without secrets.
+/// Formats the event as JSON, without secrets.
 pub(super) fn line<S: Subscriber + for<'a> LookupSpan<'a>>(event: &Event<'_>, ctx: &Context<'_, S>) -> String {
     let mut fields = Fields(Vec::with_capacity(16));
     let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
     fields.0.push(("ts", now.into()));
     fields.0.push(("level", level(event).into()));
-    // The `ot` pack has spans of its own, with what was asked.
+    // The `ot` pack has its own spans, with the query.
     let is_told = LoggedCall::with_current(|call| {
         if call.tool.pack == "ot" {
             return false;
@@ -89,7 +89,7 @@ pub(super) fn line<S: Subscriber + for<'a> LookupSpan<'a>>(event: &Event<'_>, ct
     let mut line = String::with_capacity(LINE_BYTES);
     for (name, value) in fields.0 {
         line.push(if line.is_empty() { '{' } else { ',' });
-        // Names of fields are ours, and need no escape.
+        // Field names are ours, and need no escaping.
         line.extend(["\"", name, "\":"]);
         match redactor.json(value) {
             Json::String(text) => push_text(&mut line, &text),
@@ -110,7 +110,7 @@ fn level(event: &Event<'_>) -> &'static str {
     }
 }
 
-/// Adds a text as JSON.
+/// Appends text as JSON.
 fn push_text(line: &mut String, text: &str) {
     if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
         line.extend(["\"", text, "\""]);

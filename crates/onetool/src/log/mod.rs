@@ -1,8 +1,8 @@
-//! Where our own words go: problems to stderr, everything to a rotated file of JSON lines, and to clients what they ask
-//! for. Never to stdout, which belongs to the protocol.
+//! Logging: problems to stderr, everything to a rotated file of JSON lines, and to clients what they request. Never to
+//! stdout, which is reserved for the protocol.
 //!
-//! A line is one flat object: time, level, `span` (the name of what is going on), the span's fields, the event's fields.
-//! Secrets are taken out by value, whoever wrote them.
+//! A line is one flat object: time, level, `span` (the name of the operation), the span's fields, the event's fields.
+//! Secrets are redacted by value, whoever logs them.
 
 mod audience;
 mod lines;
@@ -58,32 +58,32 @@ pub const LOG_DIR: Section<String> = Section::new_or("log_dir", || "logs".to_own
 /// Secrets shorter than this would redact ordinary text.
 const MIN_SECRET: usize = 6;
 
-/// Our own crates begin so; what others log is not for clients.
+/// Prefix of our own crates; messages of others are not for clients.
 const OURS: &str = "onetool";
-/// What servers say.
+/// Target of messages from servers.
 const SAID: &str = "onetool::said";
 
-/// Every secret that there was since the start.
+/// Every secret since the start.
 static SECRETS: LazyLock<RwLock<(BTreeSet<String>, Redactor)>> = LazyLock::new(RwLock::default);
 static FILTERS: OnceLock<Filters> = OnceLock::new();
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
-/// What can be changed while the program runs.
+/// Filters that can be changed while the program runs.
 struct Filters {
     file: reload::Handle<Targets, Registry>,
     audience: reload::Handle<Targets, Registry>,
-    /// The finest level that any client has asked for.
+    /// The most detailed level that any client has requested.
     asked: Mutex<LevelFilter>,
 }
 
-/// Starts logging. A log file that cannot be opened is no reason to stop.
+/// Starts logging. A log file that cannot be opened is not fatal.
 pub fn start(folder: &Path, level: Level) {
     let stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        // What servers say is not a problem of ours, whatever they call it.
+        // Messages of servers are not our problems, whatever their level.
         .with_filter(Targets::new().with_target(OURS, LevelFilter::ERROR).with_target(SAID, LevelFilter::OFF));
     let (file_filter, file_handle) = reload::Layer::new(filter(level));
     let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());
@@ -98,37 +98,37 @@ pub fn start(folder: &Path, level: Level) {
     }
 }
 
-/// Whether what tools print is shown on stderr as well: in a terminal, where their author looks.
+/// Whether output of tools is shown on stderr as well, for their author in a terminal.
 static SHOWS_PRINTS: AtomicBool = AtomicBool::new(false);
 
-/// From now on, what tools print is shown on stderr.
+/// Shows output of tools on stderr from now on.
 pub fn show_prints() {
     SHOWS_PRINTS.store(true, Ordering::Relaxed);
 }
 
-/// Takes a line that a tool printed.
+/// Handles a line that a tool printed.
 pub fn printed(line: &str) {
     if SHOWS_PRINTS.load(Ordering::Relaxed) {
-        // Whoever closed stderr does not want it.
+        // Ignored if stderr is closed.
         let _ = writeln!(std::io::stderr().lock(), "{}", redactor().text(line));
     }
 }
 
-/// Writes what is still on its way. Called before the process ends.
+/// Writes pending lines. Called before the process ends.
 pub fn flush() {
     if let Some(writer) = WRITER.get() {
         writer.flush();
     }
 }
 
-/// The file follows this level from now on.
+/// Sets the level of the log file.
 pub fn set_level(level: Level) {
     if let Some(filters) = FILTERS.get() {
         let _ = filters.file.reload(filter(level));
     }
 }
 
-/// From now on none of these is written anywhere. What was secret before stays so.
+/// Redacts these secrets from now on. Earlier ones stay redacted.
 pub fn hide<'a>(secrets: impl Iterator<Item = &'a str>) {
     let mut known = SECRETS.write();
     let (values, redactor) = &mut *known;
@@ -140,12 +140,12 @@ fn redactor() -> Redactor {
     SECRETS.read().1.clone()
 }
 
-/// The text without any secret that there was since the start.
+/// Redacts every secret since the start.
 pub fn without_secrets(text: String) -> String {
     redactor().owned(text)
 }
 
-/// What others log goes to the file from `warn` on.
+/// Messages of other crates go to the file from `warn` on.
 fn filter(level: Level) -> Targets {
     let level = match level {
         Level::Trace => LevelFilter::TRACE,

@@ -1,4 +1,4 @@
-//! Sends spans and measurements in the background.
+//! Sends spans and metrics in the background.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use super::metrics;
 use super::settings::TelemetrySettings;
 use super::span::{Span, attribute};
 
-/// Spans that wait; more are dropped.
+/// Maximum number of queued spans; more are dropped.
 const QUEUE: usize = 4096;
-/// Spans in one request.
+/// Maximum number of spans per request.
 const BATCH: usize = 512;
-/// A span waits no longer than this for others.
+/// Maximum time that a span waits for others.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A collector gets this long to take a batch.
+/// Time limit for sending a batch.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// At the end nobody waits longer than this.
+/// Time limit for the final flush.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Takes spans and never waits. When it is dropped, what it has taken is still sent.
+/// Accepts spans without blocking. When it is dropped, queued spans are still sent.
 pub struct Exporter {
     queue: mpsc::Sender<Item>,
     state: Arc<State>,
@@ -37,14 +37,14 @@ pub struct Exporter {
 enum Item {
     Span(Box<Span>),
     Metrics(Vec<Json>),
-    /// Send what there is, then say so.
+    /// Send everything queued, then notify.
     Flush(oneshot::Sender<()>),
 }
 
 #[derive(Default)]
 struct State {
     dropped: AtomicU64,
-    /// Why the last batch did not arrive.
+    /// Why the last batch was not delivered.
     problem: Mutex<Option<String>>,
 }
 
@@ -59,12 +59,12 @@ impl Exporter {
         Arc::new(Self { queue, state, started: SystemTime::now(), metrics_interval })
     }
 
-    /// How often measurements are wanted, if at all.
+    /// How often metrics are sent, if at all.
     pub fn metrics_interval(&self) -> Option<Duration> {
         Some(self.metrics_interval).filter(|interval| !interval.is_zero())
     }
 
-    /// Sends measurements, unless too much waits.
+    /// Sends metrics, unless the queue is full.
     pub fn deliver(&self, metrics: &Metrics) {
         let _ = self.queue.try_send(Item::Metrics(metrics::to_json(metrics, self.started)));
     }
@@ -75,7 +75,7 @@ impl Exporter {
         }
     }
 
-    /// Waits until what was recorded so far is sent, or for as long as is reasonable.
+    /// Waits until everything recorded so far is sent, or until a timeout.
     pub async fn flush(&self) {
         let (done, sent) = oneshot::channel();
         let all = async {
@@ -88,7 +88,7 @@ impl Exporter {
         }
     }
 
-    /// What there is to complain of.
+    /// The current delivery problem, if any.
     pub fn health(&self) -> Option<HealthNote> {
         let dropped = self.state.dropped.load(Ordering::Relaxed);
         let problem = self.state.problem.lock().clone();
@@ -158,7 +158,7 @@ impl Worker {
         let mut problem = self.state.problem.lock();
         if let Err(reason) = &outcome {
             self.state.dropped.fetch_add(count, Ordering::Relaxed);
-            // Once is enough until it works again.
+            // Logged once until it works again.
             if problem.is_none() {
                 tracing::warn!(span = "telemetry", reason, "spans are not delivered");
             }
@@ -206,7 +206,7 @@ impl Worker {
     }
 }
 
-/// The innermost reason, without the address: that may hold a key.
+/// The innermost reason, without the address, which may contain a key.
 fn told(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "the collector did not answer in time".to_owned();

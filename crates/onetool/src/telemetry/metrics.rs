@@ -1,4 +1,4 @@
-//! Measurements as OTLP's JSON has them: the same families that `/metrics` shows.
+//! Metrics in OTLP's JSON encoding: the same families as in `/metrics`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 
 use super::span::attribute;
 
-/// OTLP's number for values that are summed up since the start.
+/// OTLP's number for cumulative values.
 const CUMULATIVE: u8 = 2;
 
-/// The families of one moment. Counters count since `started`.
+/// Converts a snapshot of metrics. Counters count since `started`.
 pub(super) fn to_json(metrics: &Metrics, started: SystemTime) -> Vec<Json> {
     let (start, now) = (nanoseconds(started), nanoseconds(SystemTime::now()));
     metrics.families.iter().map(|family| family_json(family, &start, &now)).collect()

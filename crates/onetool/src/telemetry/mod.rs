@@ -1,11 +1,12 @@
-//! Spans of runs and calls, and measurements, for OpenTelemetry: OTLP over HTTP, as JSON.
+//! Spans of runs and calls, and metrics, for OpenTelemetry: OTLP over HTTP, as JSON.
 //!
-//! The run is the trace (its id is the trace's id), unless the request came with one: then the run is a part of that; a call is a child of the run, or of the call that made it. Nothing
-//! waits for the collector: spans are queued, sent in batches in the background, and dropped where there are too many.
-//! What was asked and answered is not told, only names, sizes and times.
+//! A run is a trace with the same id, unless the request is already part of one; a call is a child of the run, or of
+//! the
+//! call that made it. Nothing waits for the collector: spans are queued, sent in batches in the background, and dropped
+//! if there are too many. Spans contain names, sizes and times, but no inputs or outputs.
 //!
-//! The exporter is our own: all that is needed of the protocol are a few JSON objects and the HTTP client that is there
-//! anyway, while `opentelemetry-otlp` brings some forty crates into every build and a second registry of metrics.
+//! The exporter is our own: it needs only a few JSON objects and the HTTP client that is already there, while
+//! `opentelemetry-otlp` adds some forty crates to every build and a second metrics registry.
 
 mod exporter;
 mod metrics;

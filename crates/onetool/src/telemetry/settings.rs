@@ -1,4 +1,4 @@
-//! Where spans go. Checked once; afterwards a request cannot be malformed.
+//! Where telemetry is sent. Validated once, so that requests cannot be malformed later.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
@@ -23,7 +23,7 @@ keys! {
 
 pub const TELEMETRY: Section<TelemetryKeys> = Section::new("telemetry");
 
-/// Where spans go, and as whose. `Debug` shows no header's value.
+/// Where telemetry is sent, and under which name. `Debug` shows no header values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetrySettings {
     pub(super) url: Url,
@@ -40,7 +40,7 @@ impl TelemetrySettings {
     }
 }
 
-/// What is wrong with an address.
+/// Why an address is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     #[error("invalid address ({0}); expected e.g. http://127.0.0.1:4318")]
@@ -49,13 +49,12 @@ pub enum TelemetryError {
     Header(String),
 }
 
-/// Below a collector's address.
+/// Paths below the collector's address.
 const TRACES: &str = "/v1/traces";
 const METRICS: &str = "/v1/metrics";
 
 impl TelemetrySettings {
-    /// From the section `telemetry`. Without an address nothing is sent; what cannot be read as it was meant sends
-    /// nothing either.
+    /// Reads the section `telemetry`. Without an address, or with an invalid value, nothing is sent.
     pub fn read(reader: &mut Reader) -> Option<Self> {
         let keys = reader.read(&TELEMETRY);
         let endpoint = keys.otlp_endpoint.filter(|endpoint| !endpoint.as_written().trim().is_empty())?;

@@ -1,4 +1,4 @@
-//! One run or one call, as OTLP's JSON has it.
+//! A run or a call as a span in OTLP's JSON encoding.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use onetool_run::{CallOutcome, RunOutcome};
 use onetool_sdk::CallContext;
 use serde_json::{Value as Json, json};
 
-/// OTLP's numbers for what a span is.
+/// OTLP's numbers for kinds of spans.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
-/// OTLP's number for a span that failed.
+/// OTLP's number for a failed span.
 const FAILED: u8 = 2;
-/// OTLP's number for a span of which nothing bad is known.
+/// OTLP's number for a span without a known error.
 const UNSET: u8 = 0;
 
-/// A run or a call that is over.
+/// A finished run or call.
 #[derive(Debug, Clone)]
 pub struct Span {
     trace: Arc<str>,

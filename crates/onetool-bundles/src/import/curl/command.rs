@@ -1,23 +1,24 @@
-//! The options of a `curl` command: what is sent, what only says how curl behaves, and what no tool can do.
+//! The options of a `curl` command: those that define the request, those that only configure curl, and unsupported
+//! ones.
 
 use super::super::Unexpressed;
 use super::words::Words;
 use crate::template::percent_encode;
 
-/// What the options of a command come to.
+/// The parsed options of a command.
 #[derive(Debug, Default)]
 pub(super) struct Command {
     pub(super) method: Option<String>,
     pub(super) url: Option<String>,
     pub(super) headers: Vec<(String, String)>,
-    /// All data, put together as curl does it.
+    /// All data, joined as curl does it.
     pub(super) data: Option<String>,
     pub(super) is_json: bool,
     pub(super) as_query: bool,
     /// Pairs of `--url-query`.
     pub(super) query: Vec<String>,
     pub(super) user: Option<String>,
-    /// What follows `--aws-sigv4`.
+    /// The value of `--aws-sigv4`.
     pub(super) sigv4: Option<String>,
     pub(super) ignored: Vec<Unexpressed>,
 }
@@ -26,7 +27,7 @@ impl Command {
     pub(super) fn parse(words: Words) -> Result<Self, String> {
         let mut command = Self::default();
         let mut rest = words.words.into_iter().peekable();
-        // The prompt that documentation shows.
+        // A shell prompt, as documentation shows it.
         rest.next_if(|word| matches!(word.as_str(), "$" | "%" | ">"));
         match rest.next().as_deref().map(|word| word.rsplit(['/', '\\']).next().unwrap_or(word)) {
             Some("curl" | "curl.exe") => {}
@@ -74,7 +75,7 @@ impl Command {
         }
     }
 
-    /// `-sSL`, `-XPOST`: the switches before the last letter, and the option that takes the rest.
+    /// Splits `-sSL` or `-XPOST`: the switches before the last letter, and the option that takes the rest.
     fn short(&mut self, word: &str) -> Result<Option<(String, Option<String>)>, String> {
         let letters: Vec<char> = word.chars().skip(1).collect();
         for (at, letter) in letters.iter().enumerate() {
@@ -177,12 +178,12 @@ impl Command {
         if text.starts_with('@') {
             return Err(format!("-H {text} reads a file; put the headers into the command"));
         }
-        // Old copies hold what HTTP/2 says of a request: `:method: GET`.
+        // Older commands contain HTTP/2 pseudo-headers: `:method: GET`.
         if text.starts_with(':') {
             return Ok(());
         }
         match text.split_once(':') {
-            // Nothing after the colon takes a header of curl's own away.
+            // An empty value removes one of curl's own headers.
             Some((_, value)) if value.trim().is_empty() => {}
             Some((name, value)) => self.headers.push((name.trim().to_owned(), value.trim().to_owned())),
             None => match text.trim_end().strip_suffix(';') {
@@ -194,7 +195,7 @@ impl Command {
     }
 }
 
-/// `name=content` with the content encoded; `content` and `=content` are values without a name.
+/// Encodes the content of `name=content`; `content` and `=content` are values without a name.
 fn encoded_pair(option: &str, value: &str) -> Result<String, String> {
     let (name, content) = match value.find(['=', '@']) {
         Some(at) if value[at..].starts_with('=') => (&value[..at], &value[at + 1..]),
@@ -205,7 +206,7 @@ fn encoded_pair(option: &str, value: &str) -> Result<String, String> {
     Ok(if name.is_empty() { content } else { format!("{name}={content}") })
 }
 
-/// Percent-encoded, but for shell variables.
+/// Percent-encodes everything except shell variables.
 fn encoded(text: &str) -> String {
     use super::words::{CLOSE, OPEN};
     text.split_inclusive([OPEN, CLOSE])
@@ -233,7 +234,7 @@ fn is_switch(option: &str) -> bool {
     }
 }
 
-/// Options with a value that change nothing of what is sent.
+/// Options with a value that do not affect the request.
 fn is_behaviour(option: &str) -> bool {
     const SHORT: &[&str] = &["-m", "-o", "-w", "-c", "-D", "-y", "-Y", "-C", "-h"];
     const LONG: &str = "\

@@ -1,9 +1,10 @@
-//! A command as a shell splits it. Nothing is expanded: a shell variable stays one, between [`OPEN`] and [`CLOSE`].
+//! Splits a command like a shell. Nothing is expanded: the name of a shell variable is kept between [`OPEN`] and
+//! [`CLOSE`].
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Stand around the name of a shell variable. No command holds them: they are taken out of its text first.
+/// Delimit the name of a shell variable. They are removed from the input first, so they are never part of its text.
 pub(super) const OPEN: char = '\u{e0f0}';
 pub(super) const CLOSE: char = '\u{e0f1}';
 
@@ -11,7 +12,7 @@ pub(super) const CLOSE: char = '\u{e0f1}';
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) words: Vec<String>,
-    /// A pipe or a redirection, as it is written.
+    /// A pipe or a redirection, as written.
     pub(super) rest: Option<String>,
 }
 
@@ -66,7 +67,7 @@ pub(super) fn split(line: &str) -> Result<Words, String> {
     Ok(words)
 }
 
-/// A text with its shell variables as they were written.
+/// Restores the shell variables of a text as they were written.
 pub(super) fn literal(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
@@ -77,7 +78,7 @@ pub(super) fn literal(text: &str) -> String {
         .collect()
 }
 
-/// Browsers also copy commands for the shells of Windows.
+/// Refuses commands for Windows shells, which browsers can copy too.
 fn refuse_other_shells(line: &str) -> Result<(), String> {
     let continued = |mark: &str| line.contains(&format!("{mark}\n")) || line.contains(&format!("{mark}\r\n"));
     if continued(" ^") || line.contains("^\"") {
@@ -121,7 +122,7 @@ fn double_quoted(chars: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(
     }
 }
 
-/// `$NAME` and `${NAME}`, whose `$` has been read.
+/// Parses the rest of `$NAME` or `${NAME}` after the `$`.
 fn variable(chars: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), String> {
     let is_first = |c: &char| c.is_ascii_alphabetic() || *c == '_';
     let is_next = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
@@ -150,13 +151,13 @@ fn variable(chars: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), St
     }
     word.push(CLOSE);
     if in_braces {
-        // `:-default` and the like.
+        // Skip `:-default` and similar.
         chars.find(|c| *c == '}').ok_or("'${' is not closed")?;
     }
     Ok(())
 }
 
-/// `$'…'`, as browsers copy it.
+/// Parses `$'…'`, which browsers emit.
 fn ansi(chars: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), String> {
     loop {
         let c = chars.next().ok_or_else(open_quote)?;
@@ -190,7 +191,7 @@ fn ansi(chars: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), String
     }
 }
 
-/// `\u` and four digits; characters beyond the first plane come as two of them.
+/// Parses four hex digits after `\u`; characters outside the BMP are surrogate pairs.
 fn unicode(chars: &mut Peekable<Chars<'_>>) -> char {
     let first = code(chars, 16, 4);
     if !(0xd800..0xdc00).contains(&first) {

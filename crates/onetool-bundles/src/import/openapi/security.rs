@@ -1,4 +1,4 @@
-//! `securitySchemes` as declarations of who a request says it is.
+//! Converts `securitySchemes` to `auth` blocks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,11 +16,11 @@ pub(super) struct Security<'a> {
     bundle: String,
 }
 
-/// What an operation needs.
+/// The authentication that an operation needs.
 #[derive(Default)]
 pub(super) struct Needed {
     pub(super) auth: ToolAuth,
-    /// Further keys, as templates.
+    /// Additional keys, as templates.
     pub(super) headers: Vec<(String, String)>,
     pub(super) query: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -32,7 +32,7 @@ impl<'a> Security<'a> {
         Self { document, schemes, bundle: bundle.to_string() }
     }
 
-    /// The first of an operation's alternatives that can be expressed.
+    /// Uses the first of an operation's alternatives that can be expressed.
     pub(super) fn of(&self, operation: &Json, secrets: &mut BTreeSet<String>) -> Needed {
         let alternatives = operation.get("security").or_else(|| self.document.get("security")).and_then(Json::as_array);
         let mut needed = Needed::default();
@@ -65,7 +65,7 @@ impl<'a> Security<'a> {
                 needed.auth = auth.into();
                 continue;
             }
-            // One block authenticates; further keys are headers, and pairs of the query.
+            // Only one block authenticates; additional keys become headers and query parameters.
             match auth {
                 Auth::ApiKey { place: ApiKeyPlace::Header, name, value } => needed.headers.push((name, value)),
                 Auth::ApiKey { place: ApiKeyPlace::Query, name, value } => {
@@ -112,7 +112,7 @@ impl<'a> Security<'a> {
                         };
                         (Auth::OAuth2(Box::new(auth)), vec![id, key])
                     }
-                    // A person signs in elsewhere; the token is what we can hold.
+                    // The user signs in elsewhere; only the token can be stored.
                     None => {
                         let token = secret("token");
                         (Auth::Bearer { token: template(&token) }, vec![token])
@@ -126,7 +126,7 @@ impl<'a> Security<'a> {
         })
     }
 
-    /// The block that most tools have becomes the bundle's.
+    /// Moves the block that most tools share to the bundle.
     pub(super) fn shared(&self, tools: Vec<ImportedTool>) -> (Option<AuthBlock>, Vec<ImportedTool>) {
         let mut counts: HashMap<String, (usize, ToolAuth)> = HashMap::new();
         for tool in &tools {

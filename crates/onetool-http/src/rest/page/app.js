@@ -1,5 +1,5 @@
 "use strict";
-// Builds one form an operation from /openapi.json. Everything is set as text, never as markup.
+// Builds one form per operation from /openapi.json. Everything is set as text, never as markup.
 const make = (tag, properties = {}, ...children) => {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
@@ -9,7 +9,7 @@ const make = (tag, properties = {}, ...children) => {
 const resolve = (root, schema) =>
   schema && schema.$ref ? schema.$ref.split("/").slice(1).reduce((at, key) => at[key], root) : schema || {};
 
-// A body to start from: required members, and what has an example or a default.
+// Returns an initial body: required members, and those with an example or a default.
 const sample = (root, schema, depth = 0) => {
   schema = resolve(root, schema);
   if (depth > 5) return null;

@@ -1,7 +1,8 @@
-//! Putting new lines where other lines were found by a looser match.
+//! Replaces lines that were found by a looser match.
 //!
-//! What the caller did not change stays as the file has it, byte for byte; what is new gets the file's indentation in
-//! place of the caller's. Pairs of old and found lines tell how the one translates into the other.
+//! Lines that the caller did not change stay byte for byte; new lines get the file's indentation instead of the
+//! caller's.
+//! Pairs of old and found lines show how the one translates to the other.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,11 +11,11 @@ use std::time::Duration;
 use super::view::View;
 use crate::diff::{self, DiffOp};
 
-/// After this long fewer lines are recognised as unchanged.
+/// After this long, fewer lines are recognised as unchanged.
 const EFFORT: Duration = Duration::from_secs(1);
 
-/// The text that replaces the lines `found` when a caller wants `old` to become `new`. Both lists are lines without
-/// endings; `old` is as long as `found`.
+/// Returns the text that replaces the lines `found` when `old` should become `new`, and its range. Both lists are lines
+/// without endings; `old` is as long as `found`.
 pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], new: &[&str]) -> (Range<usize>, String) {
     let range = view.lines[found.start].start..view.lines[found.end - 1].end;
     if new.is_empty() {
@@ -56,7 +57,7 @@ pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], ne
     (range, text)
 }
 
-/// The lines with one newline: the one after them, or before them at the end of a file that has none after.
+/// Extends the range by one newline: the one after the lines, or the one before them at the end of a file without one.
 fn whole_lines(view: &View<'_>, found: &Range<usize>, range: Range<usize>) -> Range<usize> {
     if range.end < view.text.len() {
         range.start..range.end + 1
@@ -71,16 +72,16 @@ pub(super) fn indent(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// How indentation as the caller writes it becomes indentation as the file has it.
+/// Translates the caller's indentation to the file's.
 struct Translation<'a> {
     /// Position, the caller's indentation, the file's.
     pairs: &'a [(usize, &'a str, &'a str)],
-    /// One level as the caller writes it, and as the file does, where they differ.
+    /// One level of the caller's indentation and of the file's, if they differ.
     units: Option<(usize, String)>,
 }
 
 impl Translation<'_> {
-    /// `line` with the file's indentation; `near` is the old line it stands for, or before.
+    /// `line` with the file's indentation; `near` is the old line that it replaces or follows.
     fn apply(&self, line: &str, near: usize) -> String {
         let wanted = indent(line);
         let content = &line[wanted.len()..];
@@ -88,7 +89,7 @@ impl Translation<'_> {
             return line.to_owned();
         }
         let distance = |position: usize| position.abs_diff(near);
-        // The nearest line with the same indentation, else the one whose indentation is the longest part of it.
+        // The nearest line with the same indentation, or else the one with the longest common indentation.
         let base = self
             .pairs
             .iter()
@@ -97,7 +98,7 @@ impl Translation<'_> {
         if let Some((_, old, file)) = base {
             return format!("{file}{}{content}", self.levels(&wanted[old.len()..]));
         }
-        // Less indented than every old line: take from the file's what is missing from the caller's.
+        // Less indented than every old line: remove the difference from the file's indentation.
         let deeper =
             self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
         if let Some((_, old, file)) = deeper {
@@ -117,8 +118,8 @@ impl Translation<'_> {
     }
 }
 
-/// One level on either side: from two pairs of which one is deeper, else from how the new lines and the whole file are
-/// indented.
+/// One level on either side: from two pairs of different depth, or else from the indentation of the new lines and of
+/// the whole file.
 fn units(view: &View<'_>, pairs: &[(usize, &str, &str)], new: &[&str]) -> Option<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();
     for (_, old, file) in pairs {
@@ -140,7 +141,7 @@ fn units(view: &View<'_>, pairs: &[(usize, &str, &str)], new: &[&str]) -> Option
     (caller != file).then(|| reduced(caller.chars().count(), file.to_owned()))
 }
 
-/// The same ratio in the smallest numbers: a step of two levels must not hide that there is one of one.
+/// Reduces the ratio to its smallest numbers, so that a step of two levels still yields one level.
 fn reduced(width: usize, unit: String) -> (usize, String) {
     let uniform = unit.bytes().all(|byte| byte == b' ') || unit.bytes().all(|byte| byte == b'\t');
     let length = unit.len();
@@ -150,7 +151,7 @@ fn reduced(width: usize, unit: String) -> (usize, String) {
     }
 }
 
-/// What most often is added to the indentation from one line to the next.
+/// The most frequent increase of indentation from one line to the next.
 fn common_step<'l>(lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut previous: Option<&str> = None;

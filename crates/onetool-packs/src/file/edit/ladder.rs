@@ -1,8 +1,8 @@
-//! Finding what a caller means, from exact to looser and looser.
+//! Finds the text that a caller means, from an exact match to increasingly loose ones.
 //!
-//! Each step either finds the text once (or as often as the caller expects) or hands on to the next; a step that finds
-//! it more often than expected ends the search, because a looser one could only choose at random. The last step, which
-//! compares by similarity, must be sure of itself: alike enough, and clearly more alike than anything else.
+//! Each step either finds the text once (or as often as the caller expects) or passes on to the next. A step that finds
+//! it more often than expected ends the search, because a looser one could only guess. The last step compares by
+//! similarity, and requires a match that is similar enough and clearly better than any other.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,24 +11,24 @@ use std::ops::Range;
 use super::block::{self, indent};
 use super::view::View;
 
-/// Looser steps need something to hold on to: this many characters that are not space.
+/// Looser steps require at least this many non-space characters.
 const MIN_SOLID_CHARS: usize = 3;
-/// A new text this long that is there already means the edit was made before.
+/// If a new text of at least this length is already present, the edit was applied before.
 const MIN_APPLIED_CHARS: usize = 8;
 const MIN_ANCHORED_LINES: usize = 3;
-/// How alike the lines between the anchors must be, on average and each.
+/// Minimum similarity of the lines between the anchors, on average and each.
 const MIN_SIMILARITY: f64 = 0.8;
 const MIN_LINE_SIMILARITY: f64 = 0.5;
-/// How much more alike than the second best.
+/// Minimum lead over the second best match.
 const MIN_MARGIN: f64 = 0.1;
 const MAX_COMPARED_CHARS: usize = 200;
-/// Blocks of more lines, and more places than these, are not compared by similarity.
+/// Larger blocks, or more places, are not compared by similarity.
 const MAX_ANCHORED_LINES: usize = 200;
 const MAX_ANCHORED_PLACES: usize = 50;
-/// Places that are counted before the text is called ambiguous.
+/// Maximum number of places that are counted.
 const MAX_COUNTED: usize = 1000;
 
-/// The step that found it.
+/// The step that found the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Exact,
@@ -66,7 +66,7 @@ pub(super) enum Wanted {
     Exactly(usize),
 }
 
-/// What a caller asks for.
+/// An edit to apply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) old: &'a str,
@@ -74,7 +74,7 @@ pub(super) struct Request<'a> {
     pub(super) wanted: Wanted,
 }
 
-/// What came of it.
+/// The outcome of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Edited {
@@ -82,7 +82,7 @@ pub(super) enum Answer {
         step: Step,
         lines: Vec<usize>,
     },
-    /// The old text is not there, the new one is.
+    /// The old text is missing and the new one is present.
     AlreadyApplied,
     NotFound,
     /// Found, but not as often as expected.
@@ -90,13 +90,13 @@ pub(super) enum Answer {
         step: Step,
         lines: Vec<usize>,
     },
-    /// Places that overlap can't all be replaced.
+    /// The places overlap, so that not all of them can be replaced.
     Overlapping {
         lines: Vec<usize>,
     },
 }
 
-/// Applies a request where the old text is there exactly as it is given.
+/// Applies a request only where the old text matches exactly.
 pub(super) fn apply_exactly(raw: &str, request: Request<'_>) -> Answer {
     let old = request.old.replace("\r\n", "\n");
     let new = request.new.replace("\r\n", "\n");
@@ -150,7 +150,7 @@ fn exact(view: &View<'_>, old: &str, new: &str, request: Request<'_>, step: Step
         return None;
     }
     let lines = |starts: &[usize]| starts.iter().map(|at| view.line_number(*at)).collect::<Vec<_>>();
-    // From left to right, as every replacement of all does it.
+    // From left to right, without overlaps.
     let apart: Vec<usize> = view.text.match_indices(old).map(|(at, _)| at).collect();
     let enough = match request.wanted {
         Wanted::One => all.len() == 1,
@@ -164,7 +164,7 @@ fn exact(view: &View<'_>, old: &str, new: &str, request: Request<'_>, step: Step
         .iter()
         .map(|at| {
             let range = *at..*at + old.len();
-            // A text without line endings has none to keep: the new text comes as it was given.
+            // A text without line endings does not determine one: the new text is used as given.
             let text = match view.newline_for(&range) {
                 Some(newline) => newline.apply(new),
                 None if step == Step::Exact => request.new.to_owned(),
@@ -176,7 +176,7 @@ fn exact(view: &View<'_>, old: &str, new: &str, request: Request<'_>, step: Step
     Some(Answer::Edited { text: view.replaced(&replacements), step, lines: lines(&apart) })
 }
 
-/// Where `needle` starts, also inside another occurrence of itself.
+/// Start positions of `needle`, including overlapping ones.
 fn overlapping_matches(text: &str, needle: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -190,7 +190,7 @@ fn overlapping_matches(text: &str, needle: &str) -> Vec<usize> {
     found
 }
 
-/// Lines of a text, as a block: a newline at the end does not start another line.
+/// Splits a block into lines: a newline at its end does not start another line.
 fn block_lines(text: &str) -> Vec<&str> {
     if text.is_empty() {
         return Vec::new();
@@ -198,7 +198,7 @@ fn block_lines(text: &str) -> Vec<&str> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
 }
 
-/// Both texts without the empty lines around the old one; `None` where it has none.
+/// Both texts without the blank lines around the old one; `None` if it has none.
 fn without_blank_edges(old: &str, new: &str) -> Option<(String, String)> {
     let (mut old, mut new) = (block_lines(old), block_lines(new));
     let length = old.len();
@@ -257,21 +257,20 @@ fn by_lines(view: &View<'_>, old: &str, new: &str, wanted: Wanted) -> Option<Ans
     }
     let replacements: Vec<_> =
         found.iter().map(|start| block::replacement(view, *start..start + old.len(), &old, &new)).collect();
-    // Neighbouring deletions at the end of a file may both claim the newline between them.
+    // Adjacent deletions at the end of a file may both include the newline between them.
     if replacements.windows(2).any(|pair| pair[0].0.end > pair[1].0.start) {
         return Some(Answer::Overlapping { lines });
     }
     Some(Answer::Edited { text: view.replaced(&replacements), step, lines })
 }
 
-/// Where as many lines as `old` has are equal to it, line by line, after `key`.
+/// Finds the places where all lines equal `old`, compared by `key`.
 fn windows(view: &View<'_>, old: &[&str], key: impl Fn(&str) -> Cow<'_, str>) -> Vec<usize> {
     let old: Vec<Cow<'_, str>> = old.iter().map(|line| key(line)).collect();
     if old.iter().all(|line| line.is_empty()) {
         return Vec::new();
     }
-    // For each line of the old text, how many lines before it repeat its beginning: so that a file of equal lines takes
-    // no longer than any other.
+    // Knuth–Morris–Pratt failure table, so that a file of equal lines does not take longer.
     let mut repeats = vec![0; old.len()];
     for index in 1..old.len() {
         let mut length = repeats[index - 1];
@@ -296,7 +295,7 @@ fn windows(view: &View<'_>, old: &[&str], key: impl Fn(&str) -> Cow<'_, str>) ->
     found
 }
 
-/// Whether the found lines are the old ones, all moved by the same indentation.
+/// Whether the found lines are the old ones with a uniform change of indentation.
 fn is_shifted(view: &View<'_>, start: usize, old: &[&str]) -> bool {
     let found: Vec<&str> = (start..start + old.len()).map(|index| view.line(index)).collect();
     let (old_indent, found_indent) = (common_indent(old), common_indent(&found));
@@ -307,7 +306,7 @@ fn is_shifted(view: &View<'_>, start: usize, old: &[&str]) -> bool {
     })
 }
 
-/// The length of the indentation that all lines with content share.
+/// The length of the common indentation of all non-blank lines.
 fn common_indent(lines: &[&str]) -> usize {
     let mut common: Option<&str> = None;
     for line in lines.iter().filter(|line| !line.trim().is_empty()) {
@@ -327,7 +326,7 @@ fn collapsed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Characters that a model writes in their plain form: quotes, dashes, special spaces.
+/// Replaces quotes, dashes and special spaces by the plain characters that models write.
 fn plain_characters(line: &str) -> String {
     line.chars()
         .map(|c| match c {
@@ -340,7 +339,7 @@ fn plain_characters(line: &str) -> String {
         .collect()
 }
 
-/// Lines that were copied with the numbers that `read` and `grep` put before them.
+/// Handles lines that were copied with the line numbers of `read` and `grep`.
 fn unnumbered(view: &View<'_>, old: &str, new: &str, request: Request<'_>) -> Option<Answer> {
     let plain_old = without_numbers(old)?;
     let plain_new = without_numbers(new).unwrap_or_else(|| new.to_owned());
@@ -359,8 +358,9 @@ fn without_numbers(text: &str) -> Option<String> {
     plain.filter(|lines| !lines.is_empty()).map(|lines| lines.concat())
 }
 
-/// A model that escaped once too often: `\"` for `"`, `\n` for a newline. What was undone in the old text is undone in
-/// the new one, unless the new one also has it unescaped and so was meant as it is.
+/// Handles excess escapes: `\"` for `"`, `\n` for a newline. Kinds that are undone in the old text are undone in the
+/// new
+/// one too, unless the new one also contains them unescaped and is therefore literal.
 fn unescaped(view: &View<'_>, old: &str, new: &str, request: Request<'_>) -> Option<Answer> {
     let (plain_old, undone) = unescape(old, None);
     if undone.is_empty() || plain_old.is_empty() {
@@ -395,7 +395,7 @@ fn has_unescaped(text: &str, wanted: char) -> bool {
     false
 }
 
-/// The text without escapes (of the kinds in `only`), and the kinds that were undone.
+/// Removes escapes (of the kinds in `only`), and returns the kinds that were removed.
 fn unescape(text: &str, only: Option<&BTreeSet<char>>) -> (String, BTreeSet<char>) {
     let mut out = String::with_capacity(text.len());
     let mut undone = BTreeSet::new();
@@ -422,7 +422,7 @@ fn is_applied(view: &View<'_>, new: &str) -> bool {
     solid >= MIN_SOLID_CHARS && !windows(view, &block_lines(new), |line| Cow::Borrowed(line.trim())).is_empty()
 }
 
-/// The first and the last line fit, and the lines between are alike.
+/// Matches the first and the last line, and compares the lines between by similarity.
 fn anchored(view: &View<'_>, old: &str, new: &str) -> Option<Answer> {
     let old = block_lines(old);
     if !(MIN_ANCHORED_LINES..=MAX_ANCHORED_LINES).contains(&old.len()) {
@@ -458,7 +458,7 @@ fn anchored(view: &View<'_>, old: &str, new: &str) -> Option<Answer> {
     Some(Answer::Edited { text: view.replaced(&[replacement]), step: Step::Anchors, lines: vec![start + 1] })
 }
 
-/// The average likeness of the lines between the anchors; `None` when one of them is another line altogether.
+/// The average similarity of the lines between the anchors; `None` if one of them is too different.
 fn middle_similarity(view: &View<'_>, start: usize, old: &[&str]) -> Option<f64> {
     let mut sum = 0.0;
     for (position, line) in old.iter().enumerate().take(old.len() - 1).skip(1) {
@@ -471,7 +471,7 @@ fn middle_similarity(view: &View<'_>, start: usize, old: &[&str]) -> Option<f64>
     Some(sum / (old.len() - 2) as f64)
 }
 
-/// How alike two lines are, between 0 and 1, whatever their whitespace.
+/// Similarity of two lines between 0 and 1, ignoring whitespace.
 pub(super) fn line_similarity(a: &str, b: &str) -> f64 {
     let clip = |line: &str| {
         collapsed(&line[..line.floor_char_boundary(MAX_COMPARED_CHARS * 8)])

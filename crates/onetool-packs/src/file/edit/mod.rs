@@ -1,7 +1,7 @@
-//! `file.edit`: one text for another inside a file.
+//! `file.edit`: replaces one text by another in a file.
 //!
-//! The change is found by [`ladder`] on a [`view`] of the text and made by pure functions; a looser match puts lines in
-//! place through [`block`]. When nothing fits, the file stays as it is and [`nearest`] shows what comes close.
+//! [`ladder`] finds the change on a [`view`] of the text, and pure functions apply it; a looser match inserts its lines
+//! through [`block`]. If nothing matches, the file stays unchanged and [`nearest`] shows similar places.
 
 mod block;
 mod ladder;
@@ -23,7 +23,7 @@ use super::outcome::Outcome;
 use super::place::{self, Purpose};
 use crate::blocking::{Stop, blocking};
 
-/// Lines that an error lists.
+/// Maximum number of lines that an error lists.
 const MAX_LISTED_LINES: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -140,7 +140,7 @@ fn edit(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, Too
     Ok(ToolResult::Json(answer))
 }
 
-/// Nothing is replaced by a text: a new file.
+/// Creates a file: an empty old text.
 fn create(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, ToolError> {
     let settings = &files.settings;
     let place = place::target(settings, &input.path)?;

@@ -1,4 +1,4 @@
-//! What a text that was not found is most like, to show it to the caller.
+//! Finds the places that are most similar to a text that was not found, to show them to the caller.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,15 +8,15 @@ use super::view::View;
 use crate::lines::{clip, push_numbered};
 
 const MAX_CANDIDATES: usize = 3;
-/// Candidates that are compared line by line.
+/// Maximum number of candidates that are compared line by line.
 const MAX_COMPARED: usize = 12;
-/// Files with more lines are compared by equal lines alone.
+/// Files with more lines are compared by equal lines only.
 const MAX_LINES_COMPARED: usize = 50_000;
 const MAX_SHOWN_LINES: usize = 12;
 const MAX_SHOWN_CHARS: usize = 200;
 const MIN_SIMILARITY: f64 = 0.4;
 
-/// The nearest places with their line numbers; `None` where nothing is near.
+/// The nearest places with their line numbers; `None` if nothing is similar.
 pub(in crate::file) fn describe(raw: &str, old: &str) -> Option<String> {
     let view = View::new(raw);
     let old = old.replace("\r\n", "\n");
@@ -38,7 +38,7 @@ pub(in crate::file) fn describe(raw: &str, old: &str) -> Option<String> {
     Some(out.trim_end().to_owned())
 }
 
-/// As much of a line as tells lines apart.
+/// The start of a line, long enough to compare lines.
 fn start_of(line: &str) -> &str {
     let line = line.trim();
     &line[..line.floor_char_boundary(MAX_SHOWN_CHARS)]
@@ -48,7 +48,7 @@ fn candidates(view: &View<'_>, old: &[&str]) -> Vec<(f64, usize)> {
     let longest = (0..old.len()).max_by_key(|index| old[*index].trim().len()).unwrap_or(0);
     let known: HashSet<&str> = old.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
     let compare = view.lines.len() <= MAX_LINES_COMPARED;
-    // A first look: the most telling line against each line, and how many others are the same.
+    // A rough score: the most distinctive line against each line, and how many others are equal.
     let mut rough: Vec<(f64, usize)> = (0..view.lines.len())
         .filter(|index| *index >= longest)
         .map(|index| {

@@ -1,4 +1,4 @@
-//! The ladder on texts: each step, and what it must refuse.
+//! The ladder on texts: each step, and its refusals.
 
 use super::ladder::{Answer, Request, Step, Wanted, apply};
 
@@ -6,7 +6,7 @@ fn one(text: &str, old: &str, new: &str) -> Answer {
     apply(text, Request { old, new, wanted: Wanted::One })
 }
 
-/// The text afterwards and how it was found.
+/// The resulting text, and the step that matched.
 fn edited(text: &str, old: &str, new: &str) -> (String, Step) {
     match one(text, old, new) {
         Answer::Edited { text, step, .. } => (text, step),
@@ -42,7 +42,7 @@ fn line_endings_and_the_end_of_the_file_stay() {
     assert_eq!(edited("a\r\nb\r\nc", "a\nb", "a\nx\nb").0, "a\r\nx\r\nb\r\nc");
     assert_eq!(edited("a\r\nb\r\n", "b\n", "b\nc\n").0, "a\r\nb\r\nc\r\n");
     assert_eq!(edited("a\nb\n", "b\r\n", "b\r\nc\r\n").0, "a\nb\nc\n");
-    // Of a mixture every line keeps its own, and the new ones are like their neighbours.
+    // With mixed endings every line keeps its own, and new lines follow their neighbours.
     assert_eq!(edited("a\r\nb\nc\nd\r\n", "c\n", "c\nx\n").0, "a\r\nb\nc\nx\nd\r\n");
     assert_eq!(edited("a\r\nb\nc\nd\r\n", "a\n", "a\nx\n").0, "a\r\nx\r\nb\nc\nd\r\n");
     // No newline at the end, and none is added.
@@ -87,7 +87,7 @@ fn tabs_and_spaces_translate_both_ways() {
     let (text, _) =
         edited("def f():\n    if x:\n        pass\n", "\tif x:\n\t\tpass\n", "\tif x:\n\t\tif y:\n\t\t\tpass\n");
     assert_eq!(text, "def f():\n    if x:\n        if y:\n            pass\n");
-    // Two spaces in the head of the caller, four in the file.
+    // The caller indents by two spaces, the file by four.
     let (text, _) = edited("a:\n    b:\n        c\n", "a:\n  b:\n    c\n", "a:\n  b:\n    c\n    d:\n      e\n");
     assert_eq!(text, "a:\n    b:\n        c\n        d:\n            e\n");
 }
@@ -118,7 +118,7 @@ fn escapes_are_undone_on_both_sides_or_on_one() {
         ("print(\"b\")\n".into(), Step::Escapes)
     );
     assert_eq!(edited("a = 1\nb = 2\n", r"a = 1\nb = 2", r"a = 1\nb = 3").0, "a = 1\nb = 3\n");
-    // The new text is not escaped: it is taken as it is.
+    // The new text is not escaped: it is used as it is.
     assert_eq!(edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print("b\n")"#).0, "print(\"b\\n\")\n");
 }
 
@@ -166,7 +166,7 @@ fn loose_matches_must_be_unique_too() {
     let Answer::Edited { text, .. } = all(text, "foo() ", "bar()") else { panic!() };
     assert_eq!(text, "  bar()\nx\n    bar()\n");
     assert_eq!(all("  aaa\n  aaa\n  aaa\n", "aaa\naaa \n", "b\n"), Answer::Overlapping { lines: vec![1, 2] });
-    // Too little to hold on to.
+    // Too few characters.
     assert_eq!(one("a {\n  }\n", "} ", "]"), Answer::NotFound);
 }
 
@@ -175,7 +175,7 @@ fn an_edit_made_before_is_recognised() {
     assert_eq!(one("let total = 2;\n", "let total = 1;", "let total = 2;"), Answer::AlreadyApplied);
     assert_eq!(one("foo\n", "  foo", "foo"), Answer::AlreadyApplied);
     assert_eq!(one("b\nabc\n", "x1z", "abc"), Answer::AlreadyApplied);
-    // A text so short may be there for another reason.
+    // A text this short may be present for another reason.
     assert_eq!(one("xabc\n", "q1z", "abc"), Answer::NotFound);
     assert_eq!(one("something\n", "not there", ""), Answer::NotFound);
 }
@@ -186,10 +186,10 @@ fn anchors_need_similar_lines_and_a_margin() {
     let old = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total);\n}\n";
     let new = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total + 1);\n}\n";
     assert_eq!(edited(file, old, new), (file.replace("finish(total)", "finish(total + 1)"), Step::Anchors));
-    // Two lines of five alike is another function.
+    // Only two of five lines are similar: another function.
     let other = "fn a() {\n    open_the_door();\n    walk();\n    sing(\"la\");\n}\n";
     assert_eq!(one(other, old, new), Answer::NotFound);
-    // Two that are equally near: neither.
+    // Two equally similar places: neither is chosen.
     let twice = format!("{file}{file}");
     assert_eq!(one(&twice, old, new), Answer::Ambiguous { step: Step::Anchors, lines: vec![1, 6] });
 }
@@ -207,7 +207,7 @@ mod laws {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever the texts are, there is an answer.
+        /// Any text gives an answer.
         #[test]
         fn no_text_is_too_strange(
             text in "[ab\\n\\r\\t \u{a0}\u{3000}é\"\\\\n1}]{0,60}", old in "[ab\\n\\t \u{a0}\u{3000}é\"\\\\n1}]{1,20}",
@@ -221,7 +221,7 @@ mod laws {
             prop_assert!(!overlapping, "one place overlaps nothing");
         }
 
-        /// A block that a caller remembers with another indentation is changed as if it had been remembered well.
+        /// A block given with another indentation is changed as if its indentation were right.
         #[test]
         fn indentation_is_always_the_files(
             depths in prop::collection::vec(0..4_usize, 4..30), from in any::<prop::sample::Index>(), length in 1..8_usize,
@@ -254,11 +254,11 @@ mod laws {
             wanted.splice(start..end, block.into_iter().map(|(depth, text)| (depth + least, text)));
             let ending = |text: String| if crlf { text.replace('\n', "\r\n") } else { text };
             let (text, wanted) = (ending(render(&file, file_unit)), ending(render(&wanted, file_unit)));
-            // A file without a single indented line does not tell its unit.
+            // A file without indented lines does not reveal its unit.
             prop_assume!(file.windows(2).any(|pair| pair[1].0 > pair[0].0));
             match one(&text, &old, &new) {
                 Answer::Edited { text, step, .. } => {
-                    // What matches exactly is literal, whatever the rest of the file looks like.
+                    // An exact match is literal, whatever the rest of the file looks like.
                     if step != Step::Exact {
                         prop_assert_eq!(text, wanted, "{:?}", step);
                     }

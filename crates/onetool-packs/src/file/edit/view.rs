@@ -1,14 +1,14 @@
-//! A text as matching sees it: every line ends with `\n`, and every place leads back to the text as it is.
+//! A text normalized for matching: every line ends with `\n`, and every position maps back to the original text.
 
 use std::ops::Range;
 
 use super::super::content::Newline;
 
-/// The text with `\r\n` shown as `\n`.
+/// The text with `\r\n` replaced by `\n`.
 pub(super) struct View<'t> {
     raw: &'t str,
     pub(super) text: String,
-    /// Where in `text` a newline stands for `\r\n`.
+    /// Positions in `text` of newlines that were `\r\n`.
     crlf: Vec<usize>,
     /// Each line's range in `text`, without its newline.
     pub(super) lines: Vec<Range<usize>>,
@@ -42,12 +42,12 @@ impl<'t> View<'t> {
         &self.text[self.lines[index].clone()]
     }
 
-    /// The line, counted from 1, that holds a place.
+    /// The number of the line, counted from 1, that contains a position.
     pub(super) fn line_number(&self, at: usize) -> usize {
         self.lines.partition_point(|line| line.end < at).min(self.lines.len().saturating_sub(1)) + 1
     }
 
-    /// The same place in the raw text.
+    /// The corresponding position in the raw text.
     pub(super) fn raw_offset(&self, at: usize) -> usize {
         at + self.crlf.partition_point(|newline| *newline < at)
     }
@@ -64,8 +64,9 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The ending that text put at a range should have: that of the lines it touches, else of most lines. `None` for a
-    /// text without line endings, which takes what it is given.
+    /// The line ending for text inserted at a range: that of the lines it touches, or else of most lines. `None` for a
+    /// text
+    /// without line endings, where the inserted text is used as given.
     pub(super) fn newline_for(&self, range: &Range<usize>) -> Option<Newline> {
         let first = self.line_number(range.start) - 1;
         if self.lines.is_empty() {
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(view.replaced(&[]), "a\r\nb\nc\rd\r\n\r\nlast\r");
         // "a\n" with its newline, and "\n" before "last".
         assert_eq!(view.replaced(&[(0..2, "X".into()), (8..9, "Y".into())]), "Xb\nc\rd\r\nYlast\r");
-        // Up to a newline leaves both of its bytes.
+        // A range up to a newline leaves both of its bytes.
         assert_eq!(view.replaced(&[(0..1, "X".into())]), "X\r\nb\nc\rd\r\n\r\nlast\r");
         assert_eq!((view.line_number(0), view.line_number(1), view.line_number(2)), (1, 1, 2));
         assert_eq!(view.ending(0), Some(Newline::Crlf));

@@ -1,30 +1,31 @@
-//! Putting hunks into a text.
+//! Applies hunks to a text.
 //!
-//! A hunk goes where its line number says if the text is there, else to the one other place that fits; two that fit are
-//! one too many. Context is kept as the file has it; line endings and the end of the file stay unless the patch itself
-//! says something about them.
+//! A hunk applies at its line number if the text matches there, or else at the only other place that matches; several
+//! matches are ambiguous. Context stays as it is in the file; line endings and the end of the file stay unless the
+//! patch
+//! changes them itself.
 
 use std::cell::Cell;
 
 use super::super::content::Newline;
 use super::parse::{Hunk, HunkLine, Kind};
 
-/// Places that are counted before a hunk is called ambiguous.
+/// Maximum number of matching places that are counted.
 const MAX_PLACES: usize = 20;
 const BOM: char = '\u{feff}';
 
-/// Why a hunk does not fit.
+/// Why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Misfit {
-    /// The lines are nowhere after the hunk before.
+    /// The lines do not occur after the previous hunk.
     NotFound,
-    /// The lines are at these places (counted from 1), none of which is the one that the hunk names.
+    /// The lines occur at these places (counted from 1), none of which is at the hunk's line number.
     Ambiguous(Vec<usize>),
-    /// Lines are to be inserted, and nothing says where.
+    /// Lines to insert, without a position.
     Nowhere,
 }
 
-/// Comparisons of lines after which the search for a place ends.
+/// Maximum number of line comparisons in the search for a place.
 const MAX_COMPARISONS: usize = 100_000_000;
 
 /// How strictly lines are compared.
@@ -35,7 +36,7 @@ enum Strictness {
     TrailingWhitespace,
 }
 
-/// The text with all hunks applied, or the number of the hunk that does not fit.
+/// Applies all hunks; an error has the number of the hunk that does not apply.
 pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, (usize, Misfit)> {
     let file: Vec<&str> = text.split_inclusive('\n').map(|line| line.strip_suffix('\n').unwrap_or(line)).collect();
     let mut ended = text.is_empty() || text.ends_with('\n');
@@ -76,7 +77,7 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, (usize, Misfit
         }
     }
     out.extend(file[done..].iter().map(|line| (*line).to_owned()));
-    // A patch that knows nothing of the byte order mark does not mean to remove it.
+    // A patch that does not mention the byte order mark does not mean to remove it.
     let aware = hunks.iter().flat_map(|hunk| &hunk.lines).any(|line| line.text.starts_with(BOM));
     if text.starts_with(BOM)
         && !aware
@@ -97,7 +98,7 @@ struct Fit {
     strictness: Strictness,
 }
 
-/// What becomes of carriage returns in added lines.
+/// How to handle carriage returns in added lines.
 enum Returns {
     AsGiven,
     Never,
@@ -115,13 +116,13 @@ fn carriage_returns(text: &str, file: &[&str], fit: &Fit, hunk: &Hunk) -> Return
         (_, None) => Returns::AsGiven,
         (Some(line), _) if line.ends_with('\r') => Returns::Always,
         (None, Some(Newline::Crlf)) => Returns::Always,
-        // A last line without an ending tells nothing.
+        // A last line without an ending does not decide.
         (Some(_), Some(Newline::Crlf)) if fit.start + 1 >= file.len() => Returns::Always,
         _ => Returns::Never,
     }
 }
 
-/// Where a hunk's line number points, from 0. An insertion without context names the line before it.
+/// The position of a hunk's line number, from 0. An insertion without context names the line before it.
 fn expected(first: usize, hunk: &Hunk) -> usize {
     if hunk.lines.iter().any(|line| line.kind != Kind::Added) { first.saturating_sub(1) } else { first }
 }
@@ -176,12 +177,12 @@ fn same(file: &str, patch: &str, strictness: Strictness) -> bool {
     }
 }
 
-/// A line without the byte order mark that the first one may have.
+/// A line without a leading byte order mark.
 fn marked(line: &str) -> &str {
     line.strip_prefix(BOM).unwrap_or(line)
 }
 
-/// Whether the text already is what the hunks would make of it.
+/// Whether the hunks are already applied.
 pub(super) fn is_applied(text: &str, hunks: &[Hunk]) -> bool {
     let reversed: Vec<Hunk> = hunks
         .iter()

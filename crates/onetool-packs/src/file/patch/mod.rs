@@ -1,7 +1,8 @@
-//! `file.patch`: a unified diff over several files, all of it or nothing.
+//! `file.patch`: applies a unified diff to several files, all or nothing.
 //!
-//! The diff is read by [`parse`], put into texts by [`hunks`], and only when every hunk of every file fits are the files
-//! written, in one step for all.
+//! [`parse`] reads the diff and [`hunks`] applies it to texts. Files are written only if every hunk of every file
+//! applies,
+//! in one step for all.
 
 mod hunks;
 mod parse;
@@ -24,7 +25,7 @@ use super::outcome::Outcome;
 use super::place::{self, Place, Purpose};
 use crate::blocking::{Stop, blocking};
 
-/// Files that one patch may change.
+/// Maximum number of files in one patch.
 const MAX_FILES: usize = 1000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,11 +56,11 @@ pub(super) fn tool(files: Files) -> Tool {
     .with_returns("dict", "changed, files: each with path, action, hash, added, removed")
 }
 
-/// What a file is and what becomes of it, while the patch is read.
+/// A file and its pending change while the patch is read.
 struct Draft {
     place: Place,
     before: Option<Before>,
-    /// The text as it is now, with its byte order mark; `None` where no file is.
+    /// The current text, with its byte order mark; `None` if there is no file.
     text: Option<String>,
     mode: Option<u32>,
     action: &'static str,
@@ -100,7 +101,7 @@ fn patch(files: &Files, input: &PatchInput, stop: &Stop) -> Result<ToolResult, T
         }
         let mut entry = json!({"path": change.place.shown, "action": draft.action});
         outcome.describe(&mut entry);
-        // The caller has the diff: it is the patch.
+        // The caller already has the diff: the patch.
         if let Some(entry) = entry.as_object_mut() {
             entry.shift_remove("diff");
         }
@@ -187,11 +188,11 @@ fn draft<'d>(files: &Files, drafts: &'d mut IndexMap<PathBuf, Draft>, path: &str
     }
 }
 
-/// The text of a file that must be there.
+/// The text of a file that must exist.
 fn present(files: &Files, draft: &Draft, path: &str) -> Result<String, ToolError> {
     match &draft.text {
         Some(text) => Ok(text.clone()),
-        // Says what the nearest names are.
+        // Its error suggests similar names.
         None => Err(place::existing(&files.settings, path, Purpose::Write)
             .err()
             .unwrap_or_else(|| ToolError::raised("FileNotFoundError", format!("{path} is not there any more")))),

@@ -1,5 +1,6 @@
-//! Reading a unified diff, as git and other programs write it, and as models write it: with wrong counts, without
-//! line numbers, inside a fence.
+//! Parses a unified diff as written by git and other programs, or by models: with wrong counts, without line numbers,
+//! or
+//! inside a code fence.
 
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,13 +14,13 @@ pub(super) struct FilePatch {
     pub(super) mode: Option<u32>,
 }
 
-/// One run of changed lines.
+/// One group of changed lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hunk {
-    /// The first old line, counted from 1, where the patch says so; 0 for an empty file.
+    /// The first old line, counted from 1, if the patch names it; 0 for an empty file.
     pub(super) old_start: Option<usize>,
     pub(super) lines: Vec<HunkLine>,
-    /// The line of the patch that it starts at.
+    /// The line of the patch where the hunk starts.
     pub(super) at: usize,
 }
 
@@ -39,7 +40,7 @@ pub(super) enum Kind {
     Added,
 }
 
-/// Why a text is not a patch: what, and the line of the patch.
+/// Why a text is not a patch, and at which line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParseError {
     pub(super) line: usize,
@@ -50,7 +51,7 @@ fn error<T>(line: usize, what: impl Into<String>) -> Result<T, ParseError> {
     Err(ParseError { line, what: what.into() })
 }
 
-/// The files that a patch changes, in its order.
+/// Parses the files that a patch changes, in order.
 pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, ParseError> {
     if text.lines().any(|line| line.starts_with("*** Begin Patch")) {
         return error(1, "this is not a unified diff");
@@ -141,7 +142,7 @@ fn git_header(lines: &[&str], start: usize, git_names: &str) -> Result<(FilePatc
     Ok((FilePatch { old, new, hunks: Vec::new(), mode }, at))
 }
 
-/// `a/name b/name`, where both are the same.
+/// The name in `a/name b/name`, if both are the same.
 fn same_name(names: &str) -> Option<String> {
     let names = names.trim_end_matches('\r');
     if let Some(inner) = names.strip_prefix('"') {
@@ -154,7 +155,7 @@ fn same_name(names: &str) -> Option<String> {
     (new.strip_prefix("b/")? == old).then(|| old.to_owned())
 }
 
-/// The names of the two sides; `None` for `/dev/null`. `a/` and `b/` go where they are only sides.
+/// The names of the two sides; `None` for `/dev/null`. The prefixes `a/` and `b/` are removed if both sides have them.
 fn names(old: &str, new: &str) -> (Option<String>, Option<String>) {
     let (old, new) = (name(old), name(new));
     let stripped =
@@ -168,13 +169,13 @@ fn name(field: &str) -> Option<String> {
     let name = if field.starts_with('"') {
         unquote(field)
     } else {
-        // A tab ends the name; a time may follow.
+        // A tab ends the name; a timestamp may follow.
         field.split('\t').next().unwrap_or(field).trim_end().to_owned()
     };
     (name != "/dev/null").then_some(name)
 }
 
-/// A name in quotes, with git's escapes.
+/// Unquotes a name with git's escapes.
 fn unquote(field: &str) -> String {
     let Some(inner) = field.strip_prefix('"').and_then(|rest| rest.rfind('"').map(|end| &rest[..end])) else {
         return field.to_owned();
@@ -206,11 +207,11 @@ fn unquote(field: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The hunk that starts at a line, and where it ends.
+/// Parses the hunk at a line; returns where it ends too.
 fn hunk(lines: &[&str], start: usize) -> Result<(Hunk, usize), ParseError> {
     let numbers = numbers(lines[start]);
     let counted = numbers.and_then(|(_, old, new)| counted(lines, start + 1, old, new));
-    // Counts that are wrong are common: then the lines themselves tell where the hunk ends.
+    // Wrong counts are common: then the lines themselves determine where the hunk ends.
     let (body, next) = counted.unwrap_or_else(|| until_end(lines, start + 1));
     if body.iter().all(|line| line.kind == Kind::Context) {
         return error(start + 1, "the hunk changes nothing");
@@ -218,7 +219,7 @@ fn hunk(lines: &[&str], start: usize) -> Result<(Hunk, usize), ParseError> {
     Ok((Hunk { old_start: numbers.map(|(first, _, _)| first), lines: body, at: start + 1 }, next))
 }
 
-/// `@@ -first,count +first,count @@`: the old first line and both counts.
+/// Parses `@@ -first,count +first,count @@`: the old first line and both counts.
 fn numbers(header: &str) -> Option<(usize, usize, usize)> {
     let inner = header.strip_prefix("@@ -")?;
     let (old, rest) = inner.split_once(" +")?;
@@ -233,7 +234,7 @@ fn numbers(header: &str) -> Option<(usize, usize, usize)> {
     Some((first, old_count, range(new)?.1))
 }
 
-/// As many lines as the header says; `None` when they are not there, or more follow.
+/// Reads as many lines as the header says; `None` if there are fewer or more.
 fn counted(lines: &[&str], start: usize, mut old: usize, mut new: usize) -> Option<(Vec<HunkLine>, usize)> {
     let mut body = Vec::new();
     let mut at = start;
@@ -254,7 +255,7 @@ fn counted(lines: &[&str], start: usize, mut old: usize, mut new: usize) -> Opti
         at += 1;
     }
     let ends = match lines.get(at) {
-        // `-- ` is the line before the signature of a mailed patch.
+        // `-- ` precedes the signature of a mailed patch.
         None | Some(&"-- " | &"--") => true,
         Some(line) => !line.starts_with([' ', '+', '-']) || is_file_header(lines, at),
     };
@@ -289,7 +290,7 @@ fn until_end(lines: &[&str], start: usize) -> (Vec<HunkLine>, usize) {
 
 fn hunk_line(line: &str) -> Option<HunkLine> {
     let (kind, text) = match line.as_bytes().first() {
-        // Editors cut the space of an empty context line.
+        // Editors remove the space of an empty context line.
         None => (Kind::Context, ""),
         Some(b'\r') if line.len() == 1 => (Kind::Context, line),
         Some(b' ') => (Kind::Context, &line[1..]),

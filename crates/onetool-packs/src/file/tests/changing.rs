@@ -1,4 +1,4 @@
-//! `edit` and `patch` on real files, with git as the judge of diffs.
+//! `edit` and `patch` on real files, with diffs checked by git.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Desk, path};
 use crate::file::diff;
 
-/// Applies a diff with git in a folder of its own and returns what became of the file.
+/// Applies a diff with git in a separate folder, and returns the resulting file.
 fn git_apply(name: &str, before: Option<&[u8]>, diff: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(name);
@@ -63,7 +63,7 @@ fn git_takes_every_diff() {
                 continue;
             }
             let made = git_apply("dir/a file.txt", Some(before.as_bytes()), &diff);
-            // Git removes a file that a diff leaves empty only when the diff says so.
+            // Git removes a file that a diff leaves empty only if the diff says so.
             assert_eq!(made.as_deref(), Some(after.as_bytes()), "{before:?} -> {after:?}");
         }
     }
@@ -197,7 +197,7 @@ async fn patch_undoes_the_files_before_one_that_cannot_be_written() {
     // The last target's folder is a file: it is refused before anything is written.
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-1\n+2\n--- /dev/null\n+++ b/z/file/new\n@@ -0,0 +1 @@\n+x\n";
     assert_eq!(desk.fail("patch", json!({"patch": patch})).await.0, "NotADirectoryError");
-    // The trash can't be made: the rename fails after the first file was replaced.
+    // The trash cannot be created: the rename fails after the first file was replaced.
     desk.put(".onetool/trash", "in the way");
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-1\n+2\n--- /dev/null\n+++ b/n/new\n@@ -0,0 +1 @@\n+x\n\
                  --- a/z/file\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n";

@@ -1,4 +1,4 @@
-//! What must hold for every edit and every patch: the file is exactly what was asked for, or untouched.
+//! Properties of every edit and patch: the file is exactly as requested, or unchanged.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -59,7 +59,7 @@ fn unix(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// A part of a text between two characters.
+/// A substring, by character positions.
 fn part(text: &str, from: usize, length: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     let from = if chars.is_empty() { 0 } else { from % chars.len() };
@@ -76,7 +76,7 @@ proptest! {
         let mark = before.starts_with('\u{feff}');
         let body = before.trim_start_matches('\u{feff}');
         let new = new.trim_start_matches('\u{feff}').to_owned();
-        // A part of the text as it is, or as someone remembers it.
+        // A part of the text, exact or with changed whitespace.
         let old = part(body, from, length);
         let old = if strange { old.split_whitespace().collect::<Vec<_>>().join(" ") } else { old };
         let desk = Desk::new();
@@ -96,12 +96,12 @@ proptest! {
             prop_assert!(count == 1 || all);
             let (found, wanted) = (unix(after.trim_start_matches('\u{feff}')), plain.replace(&plain_old, &plain_new));
             if plain.contains('\r') || plain_new.contains('\r') {
-                // A lone carriage return that comes to stand before a newline looks like a line ending.
+                // A lone carriage return that ends up before a newline looks like a line ending.
                 prop_assert_eq!(found.replace('\r', ""), wanted.replace('\r', ""));
             } else {
                 prop_assert_eq!(found, wanted);
             }
-            // A newline at its start takes the carriage return before it along.
+            // A newline at the start of the match includes the carriage return before it.
             let kept = body.find(&old).map_or("", |at| body[..at].trim_end_matches('\r'));
             let prefix_kept = all || after.trim_start_matches('\u{feff}').starts_with(kept);
             prop_assert!(prefix_kept);
@@ -115,7 +115,7 @@ proptest! {
         if body.contains("\r\n") && !body.replace("\r\n", "").contains('\n') {
             prop_assert!(!after.replace("\r\n", "").contains('\n'), "{:?}", after);
         }
-        // The diff tells the truth.
+        // Applying the reported diff gives the same result.
         if after != before {
             desk.put("f", &before);
             let patched = runtime().block_on(desk.try_call("patch", json!({"patch": answer["diff"]})));

@@ -1,4 +1,4 @@
-//! What code gets and gives: text as it is, lists of paths, bytes.
+//! What code receives and passes: plain text, lists of paths, bytes.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `file.read` and `file.list`, and what is refused to every function that opens a file.
+//! `file.read` and `file.list`, and what every function that opens a file refuses.
 
 use onetool_sdk::{ErrorKind, ToolContext};
 use serde_json::json;
@@ -147,7 +147,7 @@ async fn a_cancelled_call_does_nothing() {
     assert_eq!(error.kind, ErrorKind::Cancelled);
 }
 
-/// The rules were asked for a folder; then a link took its place.
+/// A link that replaces a folder after the rules were checked.
 #[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_a_folder_leads_nowhere() {

@@ -1,4 +1,4 @@
-//! What a caller sees of the pack before calling it.
+//! The pack as a caller sees it before a call.
 
 use super::super::{FileSettings, pack};
 

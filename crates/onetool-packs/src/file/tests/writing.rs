@@ -1,4 +1,4 @@
-//! `file.write`, `file.delete` and `file.info`: what they change, keep, tell and refuse.
+//! `file.write`, `file.delete` and `file.info`: what they change, keep, report and refuse.
 
 use serde_json::json;
 
@@ -143,7 +143,7 @@ async fn info_describes_text_and_binary() {
     assert_eq!(desk.call("info", path("dir")).await["type"], "folder");
 }
 
-/// A folder that is a link to the outside every other moment never lets anything through.
+/// A folder that keeps alternating with a link to the outside never leaks anything.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exchanged_folder_leads_nowhere() {

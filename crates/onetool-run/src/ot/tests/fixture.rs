@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 use crate::ot::{Awaited, Toolbox, ot_pack};
 use crate::{Catalog, OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic};
 
-/// Packs that are only looked at.
+/// Packs that are listed but never called.
 pub(super) struct Shelf(pub(super) Vec<Arc<Pack>>);
 
 #[async_trait]

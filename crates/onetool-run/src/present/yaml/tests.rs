@@ -1,4 +1,4 @@
-//! YAML as models see it, and as a reader of YAML understands it.
+//! YAML as models see it, and as YAML parsers read it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ fn value(json: serde_json::Value) -> Value {
     Value::from_json(json)
 }
 
-/// What our own YAML reader makes of a text, as JSON.
+/// Parses a text with our own YAML reader, as JSON.
 fn read(text: &str) -> serde_json::Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
@@ -86,7 +86,7 @@ fn a_key_beyond_what_parsers_guess_is_explicit() {
     assert_eq!(read(&to_yaml_block(&long)), json!({"a": {key: 1}}));
 }
 
-/// Texts that one parser or another takes for something else.
+/// Texts that some parser reads as something else.
 const TRICKY: &[&str] = &[
     "",
     " ",
@@ -185,7 +185,7 @@ fn tricky_texts_come_back_from_our_reader() {
     }
 }
 
-/// PyYAML reads YAML 1.1, the stricter of the two readings. Skipped where Python has it not.
+/// PyYAML reads YAML 1.1, the stricter of the two versions. Skipped if Python does not have it.
 #[test]
 fn tricky_texts_come_back_from_pyyaml() {
     let probe = Command::new("python3").args(["-c", "import yaml"]).stderr(Stdio::null()).status();

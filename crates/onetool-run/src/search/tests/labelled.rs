@@ -16,21 +16,21 @@ pub struct LabelledTool {
 pub struct Prompt {
     pub text: String,
     pub part: Part,
-    /// The indexes of the tools that are meant.
+    /// The indexes of the intended tools.
     pub tools: Vec<usize>,
     pub style: Style,
 }
 
-/// How a prompt is put.
+/// The style of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As people ask who know what they want.
+    /// By people who know what they want.
     Plain,
-    /// In words of its own, which the tool's description mostly lacks.
+    /// In colloquial words, which the tool's description mostly lacks.
     Colloquial,
-    /// As people ask who know which services there are and have not read what the tools say of themselves.
+    /// By people who know which services there are but have not read the tools' descriptions.
     Office,
-    /// The same, for tools that were drawn at random: sentences, keywords and typos.
+    /// The same, for tools chosen at random: sentences, keywords and typos.
     Drawn,
 }
 
@@ -62,7 +62,7 @@ impl LabelledSet {
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
             .collect();
-        // The tools come before the prompts that name them.
+        // Tools are read before the prompts that name them.
         files.sort_by_key(|path| (!path.to_string_lossy().contains("tools_"), path.clone()));
         let mut set = Self::default();
         for file in files {
@@ -121,7 +121,7 @@ impl LabelledSet {
         packs.len()
     }
 
-    /// An index of so many tools: the set's own, again and again.
+    /// An index of this many tools: the set's own, repeated.
     pub fn index(&self, tools: usize) -> Index {
         let mut builder = IndexBuilder::default();
         for number in 0..tools {
@@ -159,7 +159,7 @@ impl LabelledSet {
         score
     }
 
-    /// Prompts of the tuning part whose tool is not among the first, with what was found instead.
+    /// Prompts of the tuning part whose tool is not among the first hits, with what was found instead.
     pub fn misses(&self, index: &Index, style: Style, first: usize) -> Vec<(String, String)> {
         let named = |at: usize| format!("{}.{}", self.tools[at].pack, self.tools[at].name);
         let mut misses = Vec::new();
@@ -185,7 +185,7 @@ fn parameter(text: &str) -> (String, String, String) {
     (name.to_owned(), description.to_owned(), values.trim_end_matches('}').replace('|', " "))
 }
 
-/// The halves are drawn by a hash, so that nobody chooses what is held out.
+/// Assigns prompts to the halves by a hash, so that nobody chooses what is held out.
 fn part_of(prompt: &str) -> Part {
     let hash = prompt
         .bytes()

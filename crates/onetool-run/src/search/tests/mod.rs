@@ -208,14 +208,14 @@ fn an_index_is_bounded_by_what_it_reads_of_a_text() {
     assert_eq!(index.search("word").len(), 1);
 }
 
-/// The score that `bench/search/` prints, on prompts that the ranking was not tuned with.
+/// The score that `bench/search/` prints, on prompts that were not used for tuning.
 #[test]
 fn the_right_tool_is_among_the_first() {
     let set = LabelledSet::load();
     assert!(set.tools.len() >= 400 && set.prompts.len() >= 300);
     assert!(set.packs() > 50);
     let index = set.index(set.tools.len());
-    // In percent, a little below what is measured: first, first 3, first 5.
+    // In percent, slightly below the measured score: first, first 3, first 5.
     for (style, least) in [
         (Style::Plain, [93, 99, 99]),
         (Style::Office, [84, 95, 98]),

@@ -1,7 +1,7 @@
-//! What Monty has and lacks.
+//! Which features Monty has and lacks.
 //!
-//! `monty.tsv` holds one entry per line: its kind, its name, a verdict and the program that was tried. The verdicts come
-//! from running every program in both engines (`tests/choices.rs`), which fails when they differ from what stands here.
+//! `monty.tsv` holds one entry per line: its kind, its name, a verdict and the program that was tried. The verdicts
+//! come from running every program in both engines; `tests/choices.rs` repeats that and fails when a verdict differs.
 
 mod names;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use names::{CALLBACKS, RAISED_FOR_LACK, RESERVED_NAMES, SPECIAL_CALLBACKS, TYPES
 #[cfg(test)]
 pub(super) use tried::{ANSWERED_DIFFERENTLY, REFUSED_BY_MONTY, TRIED_IN_MONTY};
 
-/// Which argument is the function.
+/// Which argument holds the callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callback {
     First,
@@ -24,21 +24,21 @@ pub(super) enum Callback {
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("monty.tsv")));
 
-/// The entries by kind. Modules and builtins are known either way; of the rest, what Monty has or what it lacks.
+/// The entries by kind. Modules and builtins: both present and missing ones; other kinds: only one of the two.
 #[derive(Default)]
 struct Table {
-    /// Modules that it has, with the members that it has.
+    /// Modules that Monty has, with the members that it has.
     modules: HashMap<&'static str, Vec<&'static str>>,
     lacking_modules: HashSet<&'static str>,
     builtins: HashSet<&'static str>,
     lacking_builtins: HashSet<&'static str>,
-    /// Attributes of builtin types, where no other type has one of that name.
+    /// Attributes of builtin types that no other type has under the same name.
     lacking_attributes: HashSet<&'static str>,
     /// Attributes of `datetime`'s classes.
     lacking_on_dates: HashSet<&'static str>,
-    /// Special methods that it honours on classes of the program.
+    /// Special methods that Monty honours on the program's classes.
     special_methods: HashSet<&'static str>,
-    /// Methods of builtin types, which it can call but not hand over as values.
+    /// Methods of builtin types, which Monty can call but not pass as values.
     unbound_methods: HashSet<&'static str>,
     /// `function.keyword`.
     lacking_keywords: HashSet<&'static str>,
@@ -87,13 +87,13 @@ pub(super) fn members(module: &str) -> Option<&'static [&'static str]> {
     TABLE.modules.get(module).map(Vec::as_slice)
 }
 
-/// Whether a module, by its dotted name, is one that only full Python has.
+/// Whether only full Python has a module, given its dotted name.
 pub(super) fn lacks_module(dotted: &str) -> bool {
     let top = dotted.split('.').next().unwrap_or(dotted);
     TABLE.lacking_modules.contains(top) || (top != dotted && members(top).is_some())
 }
 
-/// Whether a module is one of the standard library, whichever engine has it.
+/// Whether a module belongs to the standard library, whichever engine has it.
 pub(super) fn is_standard_module(name: &str) -> bool {
     members(name).is_some() || TABLE.lacking_modules.contains(name)
 }
@@ -102,12 +102,12 @@ pub(super) fn is_of_itertools(name: &str) -> bool {
     members("itertools").is_some_and(|members| members.contains(&name))
 }
 
-/// Whether a member of `sys` says which interpreter this is.
+/// Whether a member of `sys` identifies the interpreter.
 pub(super) fn tells_engine(name: &str) -> bool {
     matches!(name, "platform" | "version" | "version_info")
 }
 
-/// Whether Monty raises an exception of this name, or one that is caught as it, where it lacks something.
+/// Whether Monty raises this exception, or a subclass of it, for a missing feature.
 pub(super) fn is_raised_for_lack(exception: &str) -> bool {
     RAISED_FOR_LACK.contains(&exception)
 }

@@ -1,4 +1,4 @@
-//! Names that Python gives a meaning, and how the choice of an engine treats them.
+//! Names with a special meaning in Python, and how they affect the choice of an engine.
 
 use super::Callback;
 
@@ -6,7 +6,7 @@ use super::Callback;
 pub(super) const SPECIAL_CALLBACKS: &[&str] =
     &["__repr__", "__str__", "__eq__", "__hash__", "__contains__", "__iter__", "__next__", "__index__"];
 
-/// Functions that call a function which they are given, and what they name it. It must not call the host.
+/// Functions that take a callback, and the argument that holds it. The callback must not call the host.
 pub(super) const CALLBACKS: &[(&str, Callback)] = &[
     ("map", Callback::First),
     ("filter", Callback::First),
@@ -30,7 +30,7 @@ pub(super) const RESERVED_NAMES: &[&str] =
 pub(super) const TYPES: &[&str] =
     &["bool", "bytes", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"];
 
-/// What it raises where it lacks something, and the classes above.
+/// Exceptions that Monty raises for missing features, and their base classes.
 pub(super) const RAISED_FOR_LACK: &[&str] = &[
     "ArithmeticError",
     "AttributeError",

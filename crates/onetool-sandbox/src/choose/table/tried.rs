@@ -1,4 +1,4 @@
-//! Programs, each tried: the choice must agree.
+//! Programs that were run in both engines: the choice of an engine must agree.
 
 /// Programs that Monty runs.
 pub(in crate::choose) const TRIED_IN_MONTY: &[&str] = &[
@@ -56,7 +56,7 @@ pub(in crate::choose) const TRIED_IN_MONTY: &[&str] = &[
     "if (n := 5) > 3:\n    n",
 ];
 
-/// Programs that it refuses or runs wrongly.
+/// Programs that Monty rejects or runs incorrectly.
 pub(in crate::choose) const REFUSED_BY_MONTY: &[&str] = &[
     "class A(B): pass",
     "class E(Exception): pass",
@@ -139,7 +139,7 @@ pub(in crate::choose) const REFUSED_BY_MONTY: &[&str] = &[
     "try: pass\nexcept ConnectionError: pass",
 ];
 
-/// Programs that it runs, with another answer than Python's.
+/// Programs that Monty runs with a different answer from Python's.
 pub(in crate::choose) const ANSWERED_DIFFERENTLY: &[&str] = &[
     "class A:\n    def __repr__(self):\n        return 'A'\nA()",
     "type(proj.home).__name__",

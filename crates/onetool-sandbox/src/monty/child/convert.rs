@@ -1,4 +1,4 @@
-//! The interpreter's values in messages, in both directions.
+//! Converts the interpreter's values to and from messages.
 
 use monty_types::{
     ExcType, MontyClassInstance, MontyClassType, MontyDate, MontyDateTime, MontyObject, MontyTime, MontyTimeDelta,
@@ -12,7 +12,7 @@ use crate::monty::wire::{
 const PACK_CLASS: MontyUuid = MontyUuid::from_u128(0x6f6e_6574_6f6f_6c00_8000_0000_0000_0001);
 const CONTENT_CLASS: MontyUuid = MontyUuid::from_u128(0x6f6e_6574_6f6f_6c00_8000_0000_0000_0002);
 
-/// The id of an object of the host.
+/// Returns the id of an object of the host.
 pub(super) fn host_id(id: MontyUuid) -> Option<u32> {
     u128::from_be_bytes(*id.as_bytes()).checked_sub(1).and_then(|id| u32::try_from(id).ok())
 }
@@ -102,7 +102,7 @@ fn put_instance(out: &mut impl Output, instance: &MontyClassInstance, level: usi
     Ok(())
 }
 
-/// Builds the interpreter's values from what the server sent.
+/// Builds the interpreter's values from a message of the server.
 pub(super) struct MontyObjects;
 
 impl Build for MontyObjects {

@@ -1,7 +1,7 @@
-//! The child's side: runs one program after the other for the server that started it.
+//! The child's side: runs one program after another for the server that started it.
 //!
-//! The interpreter caps its memory in the global allocator, so an executable that serves as child must install
-//! [`Allocator`] as its own; without it the memory limit would silently not exist, and the child refuses to serve.
+//! The interpreter limits its memory in the global allocator, so an executable that acts as a child must install
+//! [`Allocator`]; without it the memory limit would silently not exist, so the child refuses to serve.
 
 mod convert;
 mod print;
@@ -27,16 +27,16 @@ pub const CHILD_ARGUMENT: &str = "subprocess";
 /// Deep but legal programs need more stack than a main thread has. Pages that are never touched cost nothing.
 const STACK_BYTES: usize = 256 << 20;
 
-/// More than the pipes and what the standard library opens.
+/// Enough for the pipes and what the standard library opens.
 #[cfg(unix)]
 const MAX_OPEN_FILES: u64 = 16;
 
-/// After a run, a child may keep so much memory for the next one.
+/// Memory that a child may keep for the next run.
 const KEPT_BYTES: usize = 32 << 20;
 
 /// Serves one parent until it closes the pipe.
 pub fn serve() -> ExitCode {
-    // What needs a file comes first: behind the wall there are none.
+    // Everything that needs a file comes first: behind the wall there are none.
     let Ok((from, to)) = pipes() else { return ExitCode::FAILURE };
     let meter = Meter::new();
     #[cfg(unix)]
@@ -55,8 +55,8 @@ pub fn serve() -> ExitCode {
     }
 }
 
-/// Gives up everything but memory, clocks and the pipes. The interpreter has no way to any of it, so this is a second
-/// wall: where the system has none, the first must do.
+/// Gives up everything but memory, clocks and the pipes. The interpreter has no access to anything else, so this is a
+/// second line of defence: where the system has no wall, the interpreter alone must do.
 fn confine() {
     #[cfg(unix)]
     limit();
@@ -77,7 +77,8 @@ fn limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(open_files), maximum: Some(open_files) });
 }
 
-/// A program that computes does not look at the pipe: when the server is killed, a second thread sees it.
+/// Ends this process when the server is killed: a program that computes does not watch the pipe, so a second thread
+/// does.
 #[cfg(unix)]
 fn end_with_the_parent() {
     use rustix::event::{PollFd, PollFlags, poll};
@@ -92,11 +93,11 @@ fn end_with_the_parent() {
             }
         }
     };
-    // Without it a child whose server was killed ends with its program.
+    // If the thread cannot be started, a child whose server was killed ends with its program.
     let _ = std::thread::Builder::new().name("parent".to_owned()).stack_size(128 << 10).spawn(watch);
 }
 
-/// Standard input and output as files, without the standard library's locks and buffer of lines.
+/// Returns standard input and output as files, without the standard library's locks and line buffer.
 #[cfg(unix)]
 fn pipes() -> io::Result<(File, File)> {
     use std::os::fd::AsFd as _;
@@ -111,7 +112,7 @@ fn pipes() -> io::Result<(File, File)> {
     Ok((from.into(), to.into()))
 }
 
-/// An answer is often microseconds away: to fall asleep and be woken takes longer.
+/// Polls briefly for an answer, which is often microseconds away: sleeping and being woken takes longer.
 fn look_for_answer() {
     #[cfg(unix)]
     crate::pipe::look_for_answer(std::os::fd::AsFd::as_fd(&io::stdin()));
@@ -120,7 +121,7 @@ fn look_for_answer() {
 fn serve_pipes(from: File, to: File, meter: &Meter) -> ExitCode {
     let mut requests = BufReader::new(from);
     let mut events = MessageWriter::new(to);
-    // The server learns of a panic from the message below, and nobody reads standard error.
+    // The server learns about a panic from the message below, and nobody reads standard error.
     std::panic::set_hook(Box::new(|_| {}));
     if let Err(reason) = monty_alloc::set_limit(None, false) {
         put_failed(&mut events, &FailedEvent::Broken(reason.to_owned()));

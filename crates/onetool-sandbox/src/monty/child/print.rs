@@ -1,4 +1,4 @@
-//! Printed text on its way to the server.
+//! Sends printed text to the server.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -9,12 +9,12 @@ use monty_types::{ExcType, MontyException, PrintWriterCallback};
 use crate::monty::wire::events::put_print;
 use crate::monty::wire::frames::MessageWriter;
 
-/// So much is gathered before it is sent.
+/// Amount of text that is buffered before it is sent.
 const GATHERED_BYTES: usize = 8 << 10;
-/// The longest that text waits for more, while the program runs.
+/// How long text may be buffered while the program runs.
 const MAX_DELAY: Duration = Duration::from_millis(50);
 
-/// Gathers what a program prints. The way to the server belongs to it while the program runs, so that text and other
+/// Buffers a program's printed text. It owns the channel to the server while the program runs, so that text and other
 /// events keep their order: [`Self::events`] sends the text first.
 pub(super) struct Printer<'a, W> {
     events: &'a mut MessageWriter<W>,
@@ -27,9 +27,9 @@ impl<'a, W: Write> Printer<'a, W> {
         Self { events, gathered: String::new(), since: None }
     }
 
-    /// The way to the server, after all text so far.
+    /// Returns the channel to the server, after sending all text so far.
     pub(super) fn events(&mut self) -> &mut MessageWriter<W> {
-        // A broken pipe is met again by whoever writes next.
+        // The next write finds a broken pipe as well.
         let _ = self.flush();
         self.events
     }

@@ -1,4 +1,4 @@
-//! One program in the interpreter, from its start to its end.
+//! Runs one program in the interpreter, from start to end.
 
 use std::io::{self, Read, Write};
 
@@ -46,7 +46,7 @@ impl<R: Read, W: Write> Session<'_, R, W> {
             .max_duration(run.max_compute)
             .max_memory(run.max_memory)
             .max_recursion_depth(run.max_recursion)
-            // The server counts what it answers.
+            // The server counts the calls that it answers.
             .max_suspensions(usize::MAX);
         let repl = MontyRepl::new(&run.script_name, ResourceTracker::new(limits), CompileOptions::default());
         let mut printer = Printer::new(self.events);
@@ -75,16 +75,16 @@ impl<R: Read, W: Write> Session<'_, R, W> {
     }
 }
 
-/// What became of a suspended program.
+/// The state of a suspended program after it was announced.
 enum Announced {
-    /// The server knows, and will answer.
+    /// The server has been told and will answer.
     Suspended(ReplProgress),
-    /// What it asks for cannot be sent: it goes on with an error.
+    /// The request cannot be sent: the program continues with an error.
     Answered(Progress),
     TooLarge,
 }
 
-/// Tells the server what a program waits for.
+/// Tells the server what a program is waiting for.
 fn announce<W: Write>(printer: &mut Printer<'_, W>, mut progress: ReplProgress) -> io::Result<Announced> {
     let events = printer.events();
     let written = match &progress {
@@ -137,12 +137,12 @@ fn write_call<W: Write>(events: &mut MessageWriter<W>, call: &ReplFunctionCall) 
 }
 
 fn write_os_call<W: Write>(events: &mut MessageWriter<W>, call: &ReplOsCall) -> Result<(), TooDeep> {
-    // What is given by name comes after what is given by place, in a fixed order.
+    // Named arguments follow positional ones, in a fixed order.
     let (mut arguments, named) = call.function_call.clone().to_args();
     arguments.extend(named.into_iter().map(|(_, value)| value));
     put_os_call(events, call.function_call.name(), arguments.len());
     arguments.iter().try_for_each(|value| match value {
-        // A zone crosses as its offset.
+        // A time zone is sent as its offset.
         MontyObject::TimeZone(zone) => {
             ValueWriter(events).time_delta(0, zone.offset_seconds, 0);
             Ok(())
@@ -151,7 +151,7 @@ fn write_os_call<W: Write>(events: &mut MessageWriter<W>, call: &ReplOsCall) -> 
     })
 }
 
-/// Goes on with what the server answered.
+/// Resumes a program with the server's answer.
 fn resume(suspended: ReplProgress, request: Request<MontyObject>, print: PrintWriter<'_>) -> io::Result<Progress> {
     Ok(match (suspended, request) {
         (ReplProgress::FunctionCall(call), Request::Answer(answer)) => {
@@ -165,7 +165,7 @@ fn resume(suspended: ReplProgress, request: Request<MontyObject>, print: PrintWr
         }
         (ReplProgress::OsCall(call), Request::Answer(answer)) => {
             let result = match (answer, &call.function_call) {
-                // The server has done what opening does; a file is its path and a position.
+                // The server has performed the opening; a file is its path and a position.
                 (Answer::Return(_), OsFunctionCall::Open(opened)) => {
                     let (path, mode) = (opened.path.as_str().to_owned(), opened.mode);
                     let handle = MontyFileHandle { path, mode, position: 0 };
@@ -207,7 +207,7 @@ fn raise(exception: &str, message: String) -> MontyException {
     MontyException::new(exception.parse().unwrap_or(ExcType::RuntimeError), Some(message))
 }
 
-/// Reports the value of a program, and those of the names that are wanted.
+/// Reports the value of a program, and those of the requested names.
 fn finish<W: Write>(
     printer: &mut Printer<'_, W>,
     repl: MontyRepl,
@@ -239,7 +239,7 @@ fn finish<W: Write>(
     }
 }
 
-/// The values of those names that are defined.
+/// Returns the values of the names that are defined.
 fn read_names(mut repl: MontyRepl, names: &[String]) -> Vec<(String, MontyObject)> {
     let mut values = Vec::new();
     for name in names {

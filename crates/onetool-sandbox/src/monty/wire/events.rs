@@ -1,4 +1,4 @@
-//! What a child tells the server. Everything here is hostile input until it is read.
+//! Messages from a child to the server. Everything here is hostile input until it is decoded.
 
 use super::{Build, Input, Output, WireError, put_byte, put_length, put_number, put_optional, put_text, read_value};
 
@@ -16,10 +16,10 @@ const MEMORY: u8 = 3;
 const TOO_LARGE: u8 = 4;
 const BROKEN: u8 = 5;
 
-/// Frames of a traceback. More are not sent, and not read.
+/// Maximum number of traceback frames that are sent and accepted.
 pub(in crate::monty) const MAX_FRAMES: usize = 100;
 
-/// An event, with values as the server has them.
+/// An event, with the server's values.
 #[derive(Debug)]
 pub(in crate::monty) enum Event<V> {
     Print(String),
@@ -29,7 +29,7 @@ pub(in crate::monty) enum Event<V> {
         function: String,
         arguments: Vec<V>,
     },
-    /// A name, of an object of the host or of none.
+    /// A lookup of a name, global or on an object of the host.
     Lookup {
         name: String,
         object: Option<u32>,
@@ -51,7 +51,7 @@ pub(in crate::monty) struct CallEvent<V> {
     pub(in crate::monty) function: String,
     pub(in crate::monty) positional: Vec<V>,
     pub(in crate::monty) named: Vec<(String, V)>,
-    /// What all this takes where it was read, in bytes.
+    /// Memory of all this after decoding, in bytes.
     pub(in crate::monty) weight: usize,
 }
 
@@ -61,12 +61,12 @@ pub(in crate::monty) enum FailedEvent {
     Raised {
         exception: String,
         message: String,
-        /// Line and function, the innermost last.
+        /// Line and function, innermost last.
         frames: Vec<(u32, Option<String>)>,
     },
     Timeout,
     Memory,
-    /// Something that should cross is too large; says what.
+    /// Something to be sent is too large; says what.
     TooLarge(String),
     /// The interpreter itself failed; the child ends.
     Broken(String),
@@ -77,7 +77,7 @@ pub(in crate::monty) fn put_print(out: &mut impl Output, text: &str) {
     put_text(out, text);
 }
 
-/// Begins a call. So many arguments must follow: a length and values, a length and names with values.
+/// Begins a call. The arguments must follow: a length and values, a length and names with values.
 pub(in crate::monty) fn put_call(out: &mut impl Output, id: u32, object: Option<u32>, function: &str) {
     put_byte(out, CALL);
     put_number(out, id.into());
@@ -85,7 +85,7 @@ pub(in crate::monty) fn put_call(out: &mut impl Output, id: u32, object: Option<
     put_text(out, function);
 }
 
-/// Begins a call to the operating system. So many arguments must follow.
+/// Begins a call to the operating system. `arguments` values must follow.
 pub(in crate::monty) fn put_os_call(out: &mut impl Output, function: &str, arguments: usize) {
     put_byte(out, OS_CALL);
     put_text(out, function);

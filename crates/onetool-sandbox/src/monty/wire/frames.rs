@@ -1,8 +1,8 @@
 //! Messages as chunks in a pipe.
 //!
-//! A chunk is a header of four bytes, the lowest first, and its bytes. The header holds the length and two flags: the last
-//! chunk of a message, and a message that is taken back (its chunks so far are forgotten). With chunks a child writes a
-//! large value while it walks it, instead of encoding it into memory first.
+//! A chunk is a header of four bytes, little-endian, and its data. The header holds the length and two flags: the last
+//! chunk of a message, and a retracted message (its chunks so far are discarded). Chunks let a child write a large
+//! value while it walks it, instead of encoding it into memory first.
 
 use std::io::{self, Read, Write};
 
@@ -15,9 +15,9 @@ const TAKEN_BACK: u32 = 1 << 30;
 const LENGTH: u32 = TAKEN_BACK - 1;
 const HEADER: usize = 4;
 
-/// What a child gathers before it writes: as much as a pipe holds.
+/// How much a child buffers before it writes: the capacity of a pipe.
 const GATHERED_BYTES: usize = 64 << 10;
-/// What the server reads at once. Messages up to this size are decoded where they were read.
+/// How much the server reads at once. Messages up to this size are decoded in the read buffer.
 const READ_AHEAD: usize = 16 << 10;
 
 /// Starts a message in memory. [`seal`] must follow.
@@ -26,7 +26,7 @@ pub(in crate::monty) fn begin(message: &mut Vec<u8>) {
     message.extend_from_slice(&[0; HEADER]);
 }
 
-/// Ends a message in memory, which is then one chunk. Nothing for one that is too large for it.
+/// Ends a message in memory, which becomes one chunk. Returns `None` if it is too large for one.
 pub(in crate::monty) fn seal(message: &mut [u8]) -> Option<&[u8]> {
     let length = u32::try_from(message.len() - HEADER).ok().filter(|length| *length <= LENGTH)?;
     message[..HEADER].copy_from_slice(&(length | LAST).to_le_bytes());
@@ -36,21 +36,21 @@ pub(in crate::monty) fn seal(message: &mut [u8]) -> Option<&[u8]> {
 /// Why a message was not sent.
 #[derive(Debug)]
 pub(in crate::monty) enum SendError {
-    /// Nobody reads any more.
+    /// The other end is closed.
     Io(io::Error),
-    /// It has more bytes than allowed. The reader has forgotten it, and the next message can follow.
+    /// It has more bytes than allowed. The reader discards it, and the next message can follow.
     TooLarge,
 }
 
 /// Writes messages while they are encoded.
 pub(in crate::monty) struct MessageWriter<W> {
     pipe: W,
-    /// A header, to be filled in, and what was gathered.
+    /// Space for a header, and the buffered bytes.
     gathered: Vec<u8>,
     /// Bytes of the message so far.
     size: usize,
     pub(in crate::monty) max_size: usize,
-    /// Encoding cannot fail, writing can: the first failure is kept for the end of the message.
+    /// Encoding cannot fail, but writing can: the first failure is kept until the end of the message.
     failure: Option<io::Error>,
 }
 
@@ -77,7 +77,7 @@ impl<W: Write> MessageWriter<W> {
         }
     }
 
-    /// Makes the reader forget the message that was begun.
+    /// Makes the reader discard the message that was begun.
     pub(in crate::monty) fn take_back(&mut self) {
         self.gathered.truncate(HEADER);
         self.write_chunk(LAST | TAKEN_BACK);
@@ -114,7 +114,7 @@ impl<W: Write> Output for MessageWriter<W> {
     }
 }
 
-/// Reads the messages of the server, each one chunk. `None` at the end.
+/// Reads a message of the server, which is one chunk. Returns `None` at the end.
 pub(in crate::monty) fn read_request(pipe: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; HEADER];
     match pipe.read_exact(&mut header) {
@@ -130,21 +130,21 @@ pub(in crate::monty) fn read_request(pipe: &mut impl Read) -> io::Result<Option<
 /// Why no message could be read.
 #[derive(Debug)]
 pub(in crate::monty) enum ReadError {
-    /// The child has closed its end, or it cannot be read any more.
+    /// The child has closed its end, or reading failed.
     Ended,
     /// More bytes than allowed.
     TooLarge,
-    /// A chunk that is neither something nor an end.
+    /// An empty chunk that is not the last one.
     Empty,
 }
 
-/// A message as it was read.
+/// A message as read.
 pub(in crate::monty) enum Message<'a> {
     Small(&'a [u8]),
     Large(Vec<u8>),
 }
 
-/// Reads the messages of a child. Abandoned while it waits, it must not be used again.
+/// Reads the messages of a child. Not cancel-safe: must not be used again if a read is abandoned.
 pub(in crate::monty) struct MessageReader<R> {
     pipe: R,
     buffer: Box<[u8]>,
@@ -162,7 +162,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         &mut self.pipe
     }
 
-    /// The next message, of at most so many bytes.
+    /// Returns the next message, of at most `max_size` bytes.
     pub(in crate::monty) async fn next(&mut self, max_size: usize) -> Result<Message<'_>, ReadError> {
         let mut message = Vec::new();
         loop {
@@ -175,7 +175,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             if length > max_size.saturating_sub(message.len()) {
                 return Err(ReadError::TooLarge);
             }
-            // Without this, a child could send chunks for ever.
+            // Without this check, a child could send chunks forever.
             if length == 0 && header & LAST == 0 {
                 return Err(ReadError::Empty);
             }
@@ -194,7 +194,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Reads until the buffer holds so many bytes, which fit into it.
+    /// Reads until the buffer holds `wanted` bytes, which must fit into it.
     async fn fill(&mut self, wanted: usize) -> Result<(), ReadError> {
         if self.start + wanted > self.buffer.len() || self.start == self.end {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -216,7 +216,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.start += buffered;
         let mut rest = (&mut self.pipe).take((length - buffered) as u64);
         while rest.limit() > 0 {
-            // Room is made for what arrives, not for what a header announces.
+            // Memory is reserved for data that arrives, not for the length that a header announces.
             message.reserve((rest.limit() as usize).min(GATHERED_BYTES));
             match rest.read_buf(message).await {
                 Ok(0) | Err(_) => return Err(ReadError::Ended),
@@ -231,7 +231,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 mod tests {
     use super::*;
 
-    /// Sizes around those of the buffers, alone and beside one another.
+    /// Sizes around those of the buffers, alone and next to each other.
     #[tokio::test]
     async fn messages_arrive_as_they_were_written() {
         let sizes = [0, 1, READ_AHEAD - 4, READ_AHEAD, READ_AHEAD + 1, GATHERED_BYTES, 3 * GATHERED_BYTES + 7, 5];

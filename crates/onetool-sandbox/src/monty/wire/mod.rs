@@ -1,10 +1,10 @@
 //! The protocol between the server and a Monty child.
 //!
-//! Both ends are the same executable, so the format has no versions. A message is a kind (one byte) and its fields; values
-//! are a tag and a payload. Numbers are LEB128, texts and containers carry their length first. [`frames`] cuts messages
-//! into chunks, [`requests`] go to the child, [`events`] come from it.
+//! Both ends are the same executable, so the format has no versions. A message is a kind (one byte) and its fields; a
+//! value is a tag and a payload. Numbers are LEB128, texts and containers are prefixed with their length. [`frames`]
+//! splits messages into chunks, [`requests`] go to the child, [`events`] come from it.
 //!
-//! **Invariant:** the server trusts nothing that it reads. Every length is checked against the bytes that are there, and
+//! **Invariant:** the server trusts nothing that it reads. Every length is checked against the available bytes, and
 //! every value is charged to a [`Budget`] before it is built.
 
 pub(super) mod events;
@@ -18,7 +18,7 @@ use crate::budget::{Budget, BudgetExceeded};
 
 pub(super) use values::{Build, ContainerKind, HostClass, MAX_DEPTH, Moment, Scalar, TooDeep, ValueWriter, read_value};
 
-/// Where a message is written to: memory in the server, the pipe in the child.
+/// The destination of a message: memory in the server, the pipe in the child.
 pub(super) trait Output {
     fn put(&mut self, bytes: &[u8]);
 }
@@ -33,7 +33,7 @@ pub(super) fn put_byte(out: &mut impl Output, byte: u8) {
     out.put(&[byte]);
 }
 
-/// Seven bits per byte, the lowest first; the high bit says that more follow.
+/// Writes seven bits per byte, lowest first; the high bit means that more follow.
 pub(super) fn put_number(out: &mut impl Output, mut number: u64) {
     let mut bytes = [0; 10];
     let mut length = 0;
@@ -52,7 +52,7 @@ pub(super) fn put_length(out: &mut impl Output, length: usize) {
     put_number(out, length as u64);
 }
 
-/// Small numbers of either sign take few bytes.
+/// Writes a signed number in zigzag encoding: small numbers of either sign take few bytes.
 pub(super) fn put_signed(out: &mut impl Output, number: i64) {
     put_number(out, ((number << 1) ^ (number >> 63)) as u64);
 }
@@ -66,7 +66,7 @@ pub(super) fn put_text(out: &mut impl Output, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
-/// Nothing, or something that `put` writes.
+/// Writes an optional value, using `put` if there is one.
 pub(super) fn put_optional<T, O: Output>(out: &mut O, value: Option<T>, put: impl FnOnce(&mut O, T)) {
     put_byte(out, u8::from(value.is_some()));
     if let Some(value) = value {
@@ -74,7 +74,7 @@ pub(super) fn put_optional<T, O: Output>(out: &mut O, value: Option<T>, put: imp
     }
 }
 
-/// Why a message cannot be read.
+/// Why a message cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
     #[error(transparent)]
@@ -89,7 +89,7 @@ impl From<TryFromIntError> for WireError {
     }
 }
 
-/// A message that is being read.
+/// A message being decoded.
 pub(super) struct Input<'a> {
     rest: &'a [u8],
     pub(super) budget: Budget,
@@ -133,7 +133,7 @@ impl<'a> Input<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// How many things follow. Each takes at least one byte, so more than the bytes that are left is a lie.
+    /// Reads a number of items. Each takes at least one byte, so a count above the remaining bytes is invalid.
     pub(super) fn count(&mut self) -> Result<usize, WireError> {
         let count = self.small::<usize>()?;
         if count > self.rest.len() { Err(WireError::Invalid("a length is beyond the end")) } else { Ok(count) }
@@ -152,7 +152,7 @@ impl<'a> Input<'a> {
         Ok(text.to_owned())
     }
 
-    /// A text that is a name: of something looked up, called or given to an argument.
+    /// Reads a name that is looked up, called or given to an argument.
     pub(super) fn name(&mut self) -> Result<String, WireError> {
         self.budget.charge_name(0)?;
         self.text()
@@ -169,7 +169,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(super) fn finish(self) -> Result<(), WireError> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::Invalid("it goes on after its end")) }
     }

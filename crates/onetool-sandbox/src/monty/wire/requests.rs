@@ -1,4 +1,4 @@
-//! What the server tells a child.
+//! Messages from the server to a child.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ const RAISE: u8 = 2;
 const PENDING: u8 = 3;
 const UNKNOWN: u8 = 4;
 
-/// A request, with values as the child's interpreter has them.
+/// A request, with the values of the child's interpreter.
 #[derive(Debug)]
 pub(in crate::monty) enum Request<V> {
     Run(RunRequest<V>),
-    /// What the last call or lookup gave.
+    /// The result of the last call or lookup.
     Answer(Answer<V>),
     /// Awaited calls that have ended.
     Resolved(Vec<(u32, Answer<V>)>),
@@ -29,7 +29,7 @@ pub(in crate::monty) struct RunRequest<V> {
     pub(in crate::monty) max_compute: Duration,
     pub(in crate::monty) max_memory: usize,
     pub(in crate::monty) max_recursion: usize,
-    /// Bytes of one message back.
+    /// Maximum size in bytes of one message back.
     pub(in crate::monty) max_message: usize,
     pub(in crate::monty) script_name: String,
     pub(in crate::monty) code: String,
@@ -46,13 +46,13 @@ pub(in crate::monty) enum Answer<V> {
         exception: String,
         message: String,
     },
-    /// The call runs beside the program, which will ask for its value.
+    /// The call runs concurrently with the program, which will request its value later.
     Pending,
-    /// There is nothing of that name.
+    /// There is no such name.
     Unknown,
 }
 
-/// Writes a request to run a program. So many globals must follow, each by [`put_global`].
+/// Writes a request to run a program. `globals` globals must follow, each written by [`put_global`].
 pub(in crate::monty) fn put_run(
     out: &mut impl Output,
     program: &Program,
@@ -84,7 +84,7 @@ pub(in crate::monty) fn put_answer(out: &mut impl Output) {
     put_byte(out, ANSWER);
 }
 
-/// Begins the answers of so many awaited calls: each its id and its answer.
+/// Begins the answers of `length` awaited calls: for each, its id and its answer must follow.
 pub(in crate::monty) fn put_resolved(out: &mut impl Output, length: usize) {
     put_byte(out, RESOLVED);
     put_length(out, length);
@@ -94,7 +94,7 @@ pub(in crate::monty) fn put_call_id(out: &mut impl Output, id: u32) {
     put_number(out, id.into());
 }
 
-/// Begins an answer that is a value, which must follow.
+/// Begins an answer that is a value. The value must follow.
 pub(in crate::monty) fn put_return(out: &mut impl Output) {
     put_byte(out, RETURN);
 }

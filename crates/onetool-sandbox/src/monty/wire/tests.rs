@@ -1,4 +1,4 @@
-//! Values and messages cross as they are, and nothing that a child can write does harm.
+//! Values and messages round-trip, and nothing that a child can write does harm.
 
 use onetool_sdk::{Part, Value};
 

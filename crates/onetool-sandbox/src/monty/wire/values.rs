@@ -1,4 +1,4 @@
-//! Values in messages. One reader serves both ends: the server builds its own values, the child those of the interpreter.
+//! Values in messages. Both ends use one reader: the server builds its own values, the child those of the interpreter.
 
 use num_bigint::{BigInt, Sign};
 
@@ -6,7 +6,7 @@ use super::{
     Input, Output, WireError, put_byte, put_bytes, put_length, put_number, put_optional, put_signed, put_text,
 };
 
-/// Levels of nesting in a value that crosses. Readers of values recurse, on threads with an ordinary stack.
+/// Maximum levels of nesting in a transferred value. Readers of values recurse, on threads with an ordinary stack.
 pub(in crate::monty) const MAX_DEPTH: usize = 100;
 
 /// Decimal digits.
@@ -69,7 +69,7 @@ pub(in crate::monty) enum Scalar {
         type_name: String,
         message: String,
     },
-    /// What has no other form, by its `repr`.
+    /// An object without another form, by its `repr`.
     Opaque(String),
     /// A function of the host.
     Function(String),
@@ -91,7 +91,7 @@ pub(in crate::monty) enum ContainerKind {
     FrozenSet,
 }
 
-/// What an object that lives on the host is in the sandbox.
+/// The class that represents a host object in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::monty) enum HostClass {
     Pack,
@@ -106,7 +106,7 @@ pub(in crate::monty) trait Build {
     fn container(&mut self, kind: ContainerKind, items: Vec<Self::Value>) -> Self::Value;
     fn dict(&mut self, pairs: Vec<(Self::Value, Self::Value)>) -> Self::Value;
     fn record(&mut self, type_name: String, fields: Vec<(String, Self::Value)>) -> Self::Value;
-    /// An object of the host by its id. `input` is charged for what it costs beyond the node itself.
+    /// Builds an object of the host from its id. `input` is charged for its cost beyond the node itself.
     fn host_object(
         &mut self,
         input: &mut Input<'_>,
@@ -215,7 +215,7 @@ fn moment(input: &mut Input<'_>) -> Result<Moment, WireError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::monty) struct TooDeep;
 
-/// Writes the parts of values. Whoever holds a value walks it and calls these.
+/// Writes the parts of values. The caller walks the value and calls these methods.
 pub(in crate::monty) struct ValueWriter<'a, O>(pub(in crate::monty) &'a mut O);
 
 impl<O: Output> ValueWriter<'_, O> {
@@ -265,7 +265,7 @@ impl<O: Output> ValueWriter<'_, O> {
         self.tagged_text(FUNCTION, name);
     }
 
-    /// The items follow.
+    /// The items must follow.
     pub(in crate::monty) fn container(&mut self, kind: ContainerKind, length: usize) {
         let tag = match kind {
             ContainerKind::List => LIST,
@@ -277,13 +277,13 @@ impl<O: Output> ValueWriter<'_, O> {
         put_length(self.0, length);
     }
 
-    /// Keys and values follow by turns.
+    /// Alternating keys and values must follow.
     pub(in crate::monty) fn dict(&mut self, length: usize) {
         put_byte(self.0, DICT);
         put_length(self.0, length);
     }
 
-    /// Names ([`Self::field`]) and values follow by turns.
+    /// Alternating names ([`Self::field`]) and values must follow.
     pub(in crate::monty) fn record(&mut self, type_name: &str, length: usize) {
         self.tagged_text(RECORD, type_name);
         put_length(self.0, length);

@@ -1,4 +1,4 @@
-//! Random schemas and values: our answer is the oracle's.
+//! Random schemas and values: our result must equal the oracle's.
 //!
 //! `ONETOOL_SCHEMA_CASES=100000 cargo test --release -p onetool-sdk json_schema` runs it longer.
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::*;
 
 const CASES: u32 = 400;
-/// How many values are tried on each schema.
+/// Number of values tried on each schema.
 const VALUES: usize = 12;
 
 const KEYS: &[&str] = &["a", "b", "c", "x-a", "ab"];
@@ -78,7 +78,7 @@ fn value() -> impl Strategy<Value = Json> {
     })
 }
 
-/// A keyword with a value that mostly is what it should be.
+/// A keyword with a value that is mostly valid.
 fn keyword(inner: BoxedStrategy<Json>) -> BoxedStrategy<(String, Json)> {
     let schemas = prop::collection::vec(inner.clone(), 1..4).prop_map(Json::from).boxed();
     let map = prop::collection::vec((key(), inner.clone()), 0..4)
@@ -162,7 +162,7 @@ fn schema() -> impl Strategy<Value = Json> {
     })
 }
 
-/// A schema with definitions that references of all kinds lead to.
+/// A schema with definitions that are targets of all kinds of references.
 fn document() -> impl Strategy<Value = (Draft, Json)> {
     let parts = (select(DRAFTS.to_vec()), schema(), prop::collection::vec(schema(), 4));
     parts.prop_map(|(draft, mut root, mut definitions)| {
@@ -175,7 +175,7 @@ fn document() -> impl Strategy<Value = (Draft, Json)> {
                 definition.insert(name.to_owned(), json!(value));
             }
         }
-        // Mostly, there is something at every place that references name.
+        // Mostly, every location that references name exists.
         object.entry("properties").or_insert_with(|| json!({"a": {"type": "integer"}}));
         if let Some(properties) = definitions[2].as_object_mut() {
             properties.entry("properties").or_insert_with(|| json!({"a": {"minimum": 1}}));
@@ -188,8 +188,8 @@ fn document() -> impl Strategy<Value = (Draft, Json)> {
     })
 }
 
-/// Takes out what the draft does not allow, most of the time, and references of other drafts, which the oracle looks at
-/// here and there.
+/// Removes most of what the draft does not allow, and references of other drafts, which the oracle follows in some
+/// places.
 fn adapt(value: &mut Json, draft: Draft) {
     match value {
         Json::Object(object) => {
@@ -235,7 +235,7 @@ fn adapt(value: &mut Json, draft: Draft) {
     }
 }
 
-/// Whether a schema refers to itself for the same value. What that means below a `not` is anyone's guess.
+/// Whether a schema refers to itself for the same value. What that means below a `not` is undefined.
 fn has_circle(document: &Json) -> bool {
     const IN_PLACE: &[&str] = &[
         "allOf",
@@ -335,14 +335,14 @@ proptest! {
                 }
             }
             (Err(_), Err(_)) => {}
-            // The oracle also looks for resources in keywords of later drafts, though nothing leads there.
+            // The oracle also looks for resources in keywords of later drafts, though no reference points there.
             (Ok(_), Err(reason))
                 if draft.is_classic() && (reason.starts_with("Resource") || reason.starts_with("Invalid URI")) => {}
-            // The oracle checks fewer keywords of a schema that stands where the draft knows none.
+            // The oracle checks fewer keywords of a schema at a location where the draft defines none.
             (Err(ours), Ok(_)) if draft.is_classic() && ours.pointer.ends_with("$ref") && !ours.reason.contains("exist") => {}
-            // We look for resources wherever there is a schema, whether or not anything leads there.
+            // We look for resources wherever there is a schema, even if no reference points there.
             (Err(ours), Ok(_)) if ours.pointer.contains("/dependencies/") && ours.reason.contains("fetched") => {}
-            // We resolve references of a condition, even of one that decides nothing.
+            // We resolve references of a condition even if it has no effect.
             (Err(ours), Ok(_)) if ours.pointer.contains("/if/") && ours.reason.contains("exist") => {}
             (ours, theirs) => {
                 prop_assert!(false, "{draft:?} {schema}: {:?}, but {:?}", ours.map(drop), theirs.map(drop));

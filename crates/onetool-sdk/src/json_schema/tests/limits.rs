@@ -8,7 +8,7 @@ use super::super::Schema;
 
 #[test]
 fn work_that_multiplies_is_given_up() {
-    // Each level of the value is held against both branches, which both look at every level below.
+    // Each level of the value is checked against both branches, which both check every level below.
     let schema = json!({
         "$ref": "#/$defs/a",
         "$defs": {"a": {"anyOf": [

@@ -1,4 +1,4 @@
-//! The validator compared with the crate `jsonschema`, which is nothing but this oracle.
+//! Compares the validator with the crate `jsonschema`, which is used only as an oracle.
 
 mod differential;
 mod limits;
@@ -24,7 +24,7 @@ fn oracle(schema: &Json, draft: Draft) -> Result<jsonschema::Validator, String> 
     options.build(schema).map_err(|error| format!("{error} at {}", error.instance_path()))
 }
 
-/// What the first error says, and where.
+/// Returns the message and location of the first error.
 fn first_error(schema: &Schema, value: &Json) -> Option<(String, String)> {
     match schema.check(value, 1) {
         Outcome::Valid => None,
@@ -37,7 +37,7 @@ fn first_error_of_oracle(oracle: &jsonschema::Validator, value: &Json) -> Option
     oracle.validate(value).err().map(|error| (error.instance_path().to_string(), error.to_string()))
 }
 
-/// Values of every kind, for every schema to be tried on.
+/// Values of every kind, tried on every schema.
 fn samples() -> Vec<Json> {
     vec![
         json!(null),

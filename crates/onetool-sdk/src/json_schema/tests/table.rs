@@ -1,5 +1,5 @@
-//! Schemas by keyword, each in every draft and against every sample: whether they build, whether the samples fit, and what
-//! the first error says.
+//! Schemas by keyword, each in every draft and against every sample: whether they compile, whether the samples are
+//! valid, and the text of the first error.
 
 use serde_json::{Value as Json, json};
 
@@ -15,7 +15,7 @@ fn compare(schema: &Json, draft: Draft, values: &[Json]) {
     for value in values {
         assert_eq!(ours.is_valid(value), theirs.is_valid(value), "{draft:?} {schema} {value}");
         let (ours, theirs) = (first_error(&ours, value), first_error_of_oracle(&theirs, value));
-        // Where only `additionalProperties` says that a key is too many, we name the key.
+        // If a key is rejected only by `additionalProperties`, we name the key.
         if !theirs.as_ref().is_some_and(|(_, text)| text.starts_with("False schema")) {
             assert_eq!(ours, theirs, "{draft:?} {schema} {value}");
         }
@@ -150,7 +150,7 @@ fn references() {
     ]));
 }
 
-/// A tree whose nodes allow no other keys, by a dynamic reference from the strict schema to the loose one.
+/// A tree whose nodes allow no other keys, through a dynamic reference from the strict schema to the loose one.
 #[test]
 fn dynamic_scopes() {
     let tree = |anchor: &str, reference: &str| {
@@ -432,7 +432,7 @@ fn formats() {
         "idn-hostname",
         "unknown",
     ];
-    // Not everything that looks like an encoded label is decoded, and what compiles counts as a pattern.
+    // Not everything that looks like an encoded label is decoded, and whatever compiles counts as a pattern.
     let on_purpose = [("hostname", "xn--a.b"), ("regex", "}")];
     let mut differing = Vec::new();
     for name in names {
