@@ -30,7 +30,7 @@ pub const INHERIT: Section<String> = Section::new_or("inherit", || "global".to_o
     )
     .with_shape(Shape::Choice(&["global", "bundled", "none"]));
 
-/// Where configuration is searched.
+/// Where configuration files are searched for.
 #[derive(Debug, Clone)]
 pub struct ConfigPlaces {
     /// The project's folder; its `.onetool` contains our files.

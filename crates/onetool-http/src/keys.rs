@@ -20,21 +20,21 @@ choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
 keys! {
     /// `onetool serve --http`; plain `onetool serve` uses standard input and output.
     pub struct ServerKeys {
-        /// Address and port, unless the command line says.
+        /// Address and port, unless given on the command line.
         bind: Option<String> = None, restart, example "127.0.0.1:8765";
         /// Bearer tokens. Required for an address that other machines can reach.
         tokens: Vec<TokenKeys> = Vec::new(), live, example "[{token: \"${ONETOOL_TOKEN}\", scopes: [read, invoke]}]";
-        /// Address that people reach this server at, through a proxy for example. Browsers come back there from signing in to
-        /// upstream servers (`/oauth/callback`), and its name counts as one of `allowed_hosts`.
+        /// Address that people reach this server at, through a proxy for example. Browsers return there after signing
+        /// in to upstream servers (`/oauth/callback`), and its name counts as one of `allowed_hosts`.
         public_url: Option<String> = None, live, example "https://tools.example.org";
         /// Tokens of an OAuth issuer, besides `tokens` and those of `onetool tokens`. Needs `public_url`.
         oauth: OAuthKeys = OAuthKeys::default(), live;
         /// Further names that the server is known by.
         allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
-        /// Proxies in front of this server, addresses or networks: what they say of the client's address (`X-Forwarded-For`,
-        /// `Forwarded`) is believed. Nobody else's word is.
+        /// Proxies in front of this server, as addresses or networks. Only they may state the client's address
+        /// (`X-Forwarded-For`, `Forwarded`).
         trusted_proxies: Vec<String> = Vec::new(), live, example "[10.0.0.0/8]";
-        /// What this server has that runs may ask for, besides its packs, servers and packages.
+        /// Capabilities of this server that runs may require, besides its packs, servers and packages.
         tags: Vec<String> = Vec::new(), live, example "[gpu, eu]";
         /// Sites whose pages may call it.
         allowed_origins: Vec<String> = Vec::new(), live, example "[\"https://app.example.org\"]";
@@ -60,7 +60,7 @@ keys! {
         input_timeout: Duration = Duration::from_mins(10), live;
         /// Serve HTTP+SSE too, the transport of MCP 2024-11-05, at /sse.
         legacy_sse: bool = false, live;
-        /// Seconds that what is under way may go on when the server is told to end; it takes nothing new meanwhile.
+        /// Seconds that work in progress may continue when the server is told to end; it accepts nothing new meanwhile.
         drain: Duration [Shape::Number(0.0, 86_400.0)] = Duration::from_secs(30), live;
         /// Answer `GET /metrics`, for Prometheus. Where tokens are needed, one with the scope read.
         metrics: bool = true, live;
@@ -80,19 +80,19 @@ keys! {
         max_kept: usize [Shape::Count(1, 100_000)] = 256, live;
         /// Seconds that a background run is kept, from its start, unless the client asks for another time.
         ttl: Duration = Duration::from_hours(1), live;
-        /// Seconds that a client may ask for.
+        /// Maximum number of seconds that a client may ask for.
         max_ttl: Duration = Duration::from_hours(24), live;
         /// Seconds that a background run may take, tools included.
         timeout: Duration = Duration::from_hours(1), live;
         /// Size of a kept reply, in megabytes.
         max_result_mb: usize [Shape::Count(1, 15)] = 8, live;
-        /// Seconds after which a run becomes a task, for clients that take tasks at any time (2026-07-28).
+        /// Seconds after which a run becomes a task, for clients that accept tasks at any time (2026-07-28).
         task_after: Duration = Duration::from_secs(10), live;
-        /// Seconds between two looks that clients are advised to take.
+        /// Poll interval that clients are advised to use, in seconds.
         poll_interval: Duration = Duration::from_secs(1), live;
-        /// Background runs at once in one server; more wait in the queue for one that has time.
+        /// Background runs at once in one server; more wait in the queue until a server is free.
         max_running: usize [Shape::Count(0, 10_000)] = 32, live;
-        /// Outcomes of calls that one run's journal keeps, in megabytes; a run that has more cannot go on elsewhere.
+        /// Outcomes of calls that one run's journal keeps, in megabytes; a run that has more cannot resume elsewhere.
         max_journal_mb: usize [Shape::Count(1, 1024)] = 32, live;
         /// Seconds that a run waits for a permission when nobody is there to ask; after that the call is refused.
         approval_ttl: Duration = Duration::from_hours(24), live;
@@ -171,16 +171,16 @@ keys! {
     pub struct OAuthKeys {
         /// The issuer, exactly as its tokens name it.
         issuer: Option<String> = None, live, example "https://id.example.org";
-        /// What tokens must be for, any of these; without it, `public_url` or its `/mcp`.
+        /// Accepted audiences of tokens, any of these; without it, `public_url` or its `/mcp`.
         audience: Vec<String> = Vec::new(), live, example "[\"https://tools.example.org/mcp\"]";
         /// Where the issuer's keys are; without it, where the issuer's own metadata says.
         jwks_url: Option<String> = None, live, example "https://id.example.org/keys";
-        /// What in a token's scopes stands for `read`, `invoke` and `admin`; without it, these words, or with `onetool:` before
-        /// them.
+        /// The scopes in a token that mean `read`, `invoke` and `admin`; without it, these words, also with the prefix
+        /// `onetool:`.
         scopes: IndexMap<String, Vec<String>> = IndexMap::new(), live, example "{invoke: [\"tools:call\"]}";
-        /// The claim that names whoever holds a token, for groups and records.
+        /// The claim that names the holder of a token, for groups and records.
         name_claim: String = "sub".to_owned(), live;
-        /// The claim with their groups; those that `security.groups` does not have mean nothing.
+        /// The claim with their groups; groups that are not in `security.groups` are ignored.
         groups_claim: String = "groups".to_owned(), live;
     }
 }

@@ -48,7 +48,7 @@ impl Secrets for Vault {
     }
 }
 
-/// A toolbox with these sources and nothing else configured, as a server has it.
+/// A toolbox with these sources and nothing else configured, as in a server.
 struct Parts {
     runner: Runner,
     served: Arc<Served>,
@@ -185,14 +185,14 @@ async fn listen(router: Router, stop: &CancellationToken) -> String {
     format!("http://{address}")
 }
 
-/// Holds a request up until a test lets it go.
+/// Holds a request until a test releases it.
 #[derive(Default)]
 struct Gate {
     entered: Notify,
     opened: Notify,
 }
 
-/// Echoes what it is asked, or fails as it is told.
+/// Echoes the request, or fails as requested.
 fn upstream(gate: Arc<Gate>) -> Router {
     use axum::extract::{Path, RawQuery};
     Router::new().route(
@@ -456,7 +456,7 @@ async fn lists_and_searches_are_paged_and_tokens_are_bound() {
     ] {
         assert_eq!(server.get(bad).await.0, StatusCode::BAD_REQUEST, "{bad}");
     }
-    // What is not an id may be a slug.
+    // Text that is not an id may be a slug.
     for unknown in ["/nowhere", "/tools?bundleIDs=1", "/tools/bundles/not-an-id"] {
         assert_eq!(server.get(unknown).await.0, StatusCode::NOT_FOUND, "{unknown}");
     }

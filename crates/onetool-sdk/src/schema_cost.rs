@@ -24,7 +24,7 @@ pub(crate) fn is_excessive(schema: &Json) -> bool {
 
 struct Costs<'a> {
     root: &'a Json,
-    /// The cost of each reference; 1 while it is being computed, because whoever follows a cycle cuts it.
+    /// The cost of each reference; 1 while it is being computed, because code that follows a cycle cuts it.
     known: HashMap<&'a str, u64>,
     excessive: bool,
 }

@@ -1,7 +1,7 @@
-//! Annotations and defaults in a syntax tree: as Python text that stands alone, and as JSON Schema.
+//! Converts annotations and defaults in a syntax tree to self-contained Python text, and to JSON Schema.
 //!
-//! A type that is not known gives the schema that accepts everything and is marked inexact: the tool then checks its
-//! arguments itself.
+//! An unknown type gives a schema that accepts everything and is marked inexact: the tool then checks its arguments
+//! itself.
 
 use onetool_sdk::Value;
 use ruff_python_ast::{Expr, Number, Operator, UnaryOp};
@@ -10,16 +10,16 @@ use serde_json::{Map, Value as Json, json};
 
 use super::classes::Classes;
 
-/// How deep types are followed.
+/// Maximum nesting of types.
 pub(super) const MAX_DEPTH: usize = 12;
 
-/// A type, read.
+/// A parsed type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TypeReading {
     /// Python source.
     pub(super) python: String,
     pub(super) schema: Json,
-    /// Whether `python` and `schema` say all there is, so that a call can be checked before it runs.
+    /// Whether `python` and `schema` are complete, so that a call can be checked before it runs.
     pub(super) exact: bool,
     /// From `Annotated[T, "text"]` or `Annotated[T, Field(description="text")]`.
     pub(super) description: Option<String>,
@@ -40,7 +40,7 @@ pub(super) fn read(annotation: &Expr, source: &str, classes: &Classes<'_>) -> Ty
     read_type(annotation, &Place { source, classes }, 0)
 }
 
-/// Where an annotation stands.
+/// The context of an annotation.
 pub(super) struct Place<'a> {
     pub(super) source: &'a str,
     pub(super) classes: &'a Classes<'a>,
@@ -94,7 +94,7 @@ fn union_members<'a>(expression: &'a Expr, members: &mut Vec<&'a Expr>, depth: u
     }
 }
 
-/// `str` of `builtins.str`.
+/// Returns `str` for `builtins.str`.
 pub(super) fn last_name(expression: &Expr) -> Option<&str> {
     match expression {
         Expr::Name(name) => Some(name.id.as_str()),
@@ -218,7 +218,7 @@ fn union_of(members: impl Iterator<Item = TypeReading>) -> TypeReading {
     TypeReading { exact, ..TypeReading::exact(names.join(" | "), schema) }
 }
 
-/// A literal's value: numbers, text, booleans, `None`, and lists, tuples and dicts of them.
+/// Evaluates a literal: numbers, text, booleans, `None`, and lists, tuples and dicts of them.
 pub(super) fn literal(expression: &Expr) -> Option<Value> {
     literal_at(expression, 0)
 }
@@ -254,7 +254,7 @@ fn literal_at(expression: &Expr, depth: usize) -> Option<Value> {
     })
 }
 
-/// The source of an expression, on one line.
+/// Returns the source of an expression, on one line.
 pub(super) fn text_of(expression: &Expr, source: &str) -> String {
     let range = expression.range();
     let text = source.get(range.start().to_usize()..range.end().to_usize()).unwrap_or("...");

@@ -1,5 +1,5 @@
-//! Classes of a tool file that describe data: dataclasses, typed dicts, models, named tuples and enumerations, read as the
-//! types that a caller writes: `{path: str, line?: int}`, `Literal['red', 'blue']`.
+//! Classes of a tool file that describe data: dataclasses, typed dicts, models, named tuples and enumerations,
+//! converted to the types that a caller writes: `{path: str, line?: int}`, `Literal['red', 'blue']`.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use serde_json::{Map, json};
 
 use super::annotation::{MAX_DEPTH, Place, TypeReading, last_name, literal, read_type};
 
-/// A type whose text would be longer is told by its kind alone.
+/// A type whose text would be longer is shown only by its kind.
 const MAX_TEXT: usize = 400;
-/// Fields that are read of a class.
+/// Maximum number of fields read from a class.
 const MAX_FIELDS: usize = 64;
-/// How many classes deep a class may inherit.
+/// Maximum depth of inheritance.
 const MAX_BASES: usize = 8;
 
 /// The classes of a file, by name.
@@ -23,11 +23,11 @@ pub(super) struct Classes<'a> {
     by_name: HashMap<&'a str, &'a StmtClassDef>,
 }
 
-/// What kind of data a class describes.
+/// The kind of data that a class describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Enumeration,
-    /// A dict with fields; `total` where all of them must be there unless they say otherwise.
+    /// A dict with fields; `total` if all of them are required unless they say otherwise.
     Fields {
         total: bool,
     },
@@ -48,10 +48,10 @@ impl<'a> Classes<'a> {
         self.by_name.insert(class.name.as_str(), class);
     }
 
-    /// The type that a class stands for, if it describes data.
+    /// Returns the type that a class represents, if it describes data.
     pub(super) fn read(&self, name: &str, depth: usize) -> Option<TypeReading> {
         let class = self.by_name.get(name)?;
-        // A quoted annotation may lead here; what it names stands in the file itself.
+        // A quoted annotation may lead here, but the names it uses are those of the file itself.
         let place = &Place { source: self.source, classes: self };
         if depth >= MAX_DEPTH {
             return None;
@@ -66,7 +66,7 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// The value of a member of an enumeration.
+    /// Returns the value of a member of an enumeration.
     pub(super) fn member(&self, name: &str, member: &str) -> Option<Value> {
         let class = self.by_name.get(name)?;
         if !matches!(self.kind(class, 0)?, Kind::Enumeration) {
@@ -101,7 +101,7 @@ impl<'a> Classes<'a> {
         })
     }
 
-    /// Collects the fields, those of base classes first. Says whether some go by other names outside.
+    /// Collects the fields, those of base classes first. Returns whether some have an alias.
     fn fields(
         &self,
         class: &StmtClassDef,
@@ -146,7 +146,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// `Field(...)` and `field()` without a default stand for none.
+/// Whether a field has a default. `Field(...)` and `field()` without a default have none.
 fn has_default(value: Option<&Expr>) -> bool {
     match value {
         None => false,
@@ -179,7 +179,7 @@ fn called_name(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// The values of an enumeration; one with values that only run time knows is not read.
+/// Returns the values of an enumeration, or `None` if some are known only at run time.
 fn enumeration(class: &StmtClassDef) -> Option<TypeReading> {
     let mut values: Vec<Value> = Vec::new();
     for statement in &class.body {
@@ -188,7 +188,7 @@ fn enumeration(class: &StmtClassDef) -> Option<TypeReading> {
         if name.id.starts_with('_') {
             continue;
         }
-        // `auto()` of a `StrEnum` is the name in lower case; of others it is a number that nobody wants to write.
+        // `auto()` is not a literal: in a `StrEnum` it is the name in lower case, in others an arbitrary number.
         match literal(&assign.value)? {
             value @ (Value::Str(_) | Value::Int(_)) => values.push(value),
             _ => return None,

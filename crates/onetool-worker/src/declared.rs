@@ -1,4 +1,4 @@
-//! What functions say of their calls: `@tool(read_only=True)`, `@tool(idempotent=True)`, with `tool` from `onetool`.
+//! The effects that functions declare: `@tool(read_only=True)`, `@tool(idempotent=True)`, with `tool` from `onetool`.
 
 use std::collections::HashSet;
 
@@ -6,11 +6,11 @@ use onetool_sdk::Effect;
 use ruff_python_ast::{Expr, StmtFunctionDef, StmtImport, StmtImportFrom};
 use ruff_text_size::Ranged as _;
 
-/// The module that tools import, by its names.
+/// The names of the module that tools import.
 const MODULES: [&str; 2] = ["onetool", "ot_sdk"];
 const DECORATOR: &str = "tool";
 
-/// The names under which a file knows the decorator. Others may have one of the same name, which says nothing to us.
+/// The names under which a file imports the decorator. Another decorator of the same name has no meaning here.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     decorators: HashSet<String>,
@@ -45,7 +45,7 @@ impl Declared {
         }
     }
 
-    /// What a function says of its calls, or where it says what nobody understands.
+    /// Returns the effect that a function declares, or the position and text of an invalid declaration.
     pub(super) fn effect(&self, function: &StmtFunctionDef) -> Result<Effect, (usize, String)> {
         let (mut is_read_only, mut is_idempotent) = (false, false);
         for decorator in &function.decorator_list {

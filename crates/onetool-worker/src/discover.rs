@@ -1,5 +1,5 @@
-//! Where tool files may be: the project's folder, the configured patterns, the user's folder, in that order.
-//! The order is the precedence: of two files that offer the same pack, the one found first wins.
+//! Finds tool files: in the project's folder, by the configured patterns, and in the user's folder, in that order. The
+//! order is the precedence: if two files offer the same pack, the one found first wins.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,27 +13,27 @@ use super::metadata::{self, Header};
 use super::settings::WorkerSettings;
 use super::tool_file::FileProblem;
 
-/// How many folder entries one search looks at, so that a pattern such as `/**/*.py` ends.
+/// Maximum number of folder entries per search, so that a pattern such as `/**/*.py` ends.
 const MAX_ENTRIES: usize = 50_000;
 
-/// Larger files are no tool files.
+/// Larger files are not tool files.
 const MAX_HEADER_FILE: u64 = 4 << 20;
 
 /// A file that may offer tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) path: PathBuf,
-    /// The pack's name unless the file says otherwise.
+    /// The pack's name unless the file sets another.
     pub(super) default_pack: String,
 }
 
-/// Something about a place that is worth telling.
+/// A note about a place that the user should see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlaceNote {
     pub(super) severity: Severity,
     pub(super) subject: String,
     pub(super) reason: String,
-    /// The pack that somebody may look for because of it.
+    /// The pack that a user may expect because of it.
     pub(super) pack: Option<String>,
 }
 
@@ -42,14 +42,14 @@ impl PlaceNote {
         Self { severity: Severity::Error, subject: subject.into(), reason: problem.reason, pack: None }
     }
 
-    /// A file that looks as if it should offer tools, and does not.
+    /// A note about a file that looks as if it should offer tools but does not.
     fn unused(path: &Path, name: &str, reason: String) -> Self {
         let pack = Some(onetool_sdk::to_python_identifier(name));
         Self { severity: Severity::Info, subject: path.display().to_string(), reason, pack }
     }
 }
 
-/// All candidates in order of precedence, and what is wrong with the places themselves.
+/// Returns all candidates in order of precedence, and problems with the places themselves.
 pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<PlaceNote>) {
     let mut found = Vec::new();
     let mut problems = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<Plac
     (found, problems)
 }
 
-/// The tool files that are off because their folder is not trusted.
+/// Returns the tool files that are disabled because their folder is not trusted.
 pub fn untrusted_files(settings: &WorkerSettings) -> Vec<PathBuf> {
     let everything = WorkerSettings { trust: onetool_config::FileTrust::default(), ..settings.clone() };
     let used: HashSet<PathBuf> = candidates(settings).0.into_iter().map(|candidate| candidate.path).collect();
@@ -94,8 +94,8 @@ pub fn untrusted_files(settings: &WorkerSettings) -> Vec<PathBuf> {
     all.filter(|path| !used.contains(path)).collect()
 }
 
-/// What runs when tools do and may lie anywhere: the tool files themselves, wherever links lead to them, and the packages
-/// that their headers take from this machine.
+/// Returns the files that run when tools do and may be anywhere: the tool files themselves, with links resolved, and
+/// the local packages that their headers name.
 pub fn governing_files(settings: &WorkerSettings) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for Candidate { path, .. } in candidates(settings).0 {
@@ -110,7 +110,7 @@ pub fn governing_files(settings: &WorkerSettings) -> Vec<PathBuf> {
     found
 }
 
-/// `<pack>/<pack>_tools.py` below a folder.
+/// Finds `<pack>/<pack>_tools.py` below a folder.
 fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<PlaceNote>) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -141,7 +141,7 @@ fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<Place
     }
 }
 
-/// Python files that nobody looks at, because they lie beside where tool files are looked for.
+/// Reports Python files that are ignored because they are next to the places where tool files are expected.
 fn misplaced(folder: &Path, used: &HashSet<PathBuf>, problems: &mut Vec<PlaceNote>) {
     let python_files = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).take(MAX_ENTRIES);
@@ -204,7 +204,7 @@ fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<
                 )));
             }
             let path = entry.path();
-            // Links to folders are not followed: they may lead back.
+            // Links to folders are not followed: they may form a cycle.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if level < depth {
                     folders.push((path, level + 1));

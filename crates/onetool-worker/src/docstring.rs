@@ -1,10 +1,10 @@
-//! Docstrings: Google, NumPy and reST style, told apart by their section marks.
+//! Parses docstrings in Google, NumPy and reST style, distinguished by their section markers.
 //!
-//! What is not understood stays in the description, so nothing that an author wrote is lost.
+//! Text that is not understood stays in the description, so nothing that an author wrote is lost.
 
 use std::collections::HashMap;
 
-/// A docstring, taken apart.
+/// A parsed docstring.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Docstring {
     /// Everything that is not in a section of its own.
@@ -19,7 +19,7 @@ enum Section {
     Parameters,
     Returns,
     Example,
-    /// Known, but part of no field of ours (`Raises`): kept in the description.
+    /// Known, but not one of our fields (`Raises`): kept in the description.
     Other,
 }
 
@@ -118,7 +118,7 @@ fn section_end(lines: &[String], start: usize, level: usize, style: Style) -> us
     lines.len()
 }
 
-/// `name (type): text` in Google style; `name : type` and indented text in NumPy style.
+/// Parses `name (type): text` in Google style; `name : type` and indented text in NumPy style.
 fn parameters(body: &[String], style: Style, found: &mut HashMap<String, String>) {
     let mut index = 0;
     while index < body.len() {
@@ -169,7 +169,7 @@ fn returns(body: &[String], style: Style) -> String {
     one_paragraph(body.iter().map(String::as_str))
 }
 
-/// The example as it stands, without fences and prompts.
+/// Returns the example unchanged, except for fences and prompts.
 fn example(body: &[String]) -> String {
     let lines: Vec<String> = body
         .iter()
@@ -181,7 +181,7 @@ fn example(body: &[String]) -> String {
     dedent(&lines).join("\n").trim().to_owned()
 }
 
-/// `:field name: text`.
+/// Parses `:field name: text`.
 fn rest_field(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix(':')?;
     let (field, text) = rest.split_once(':')?;
@@ -202,7 +202,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// As Python's `inspect.cleandoc`: the first line apart, the others by their common indentation.
+/// Like Python's `inspect.cleandoc`: trims the first line, and dedents the others by their common indentation.
 fn clean(text: &str) -> Vec<String> {
     let expanded = text.replace('\t', "        ");
     let mut lines = expanded.lines();

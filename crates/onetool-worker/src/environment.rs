@@ -1,7 +1,7 @@
-//! The Python that a tool file runs on: made by `uv` from the file's own PEP 723 block, apart from any project.
+//! The Python environment of a tool file: created by `uv` from the file's own PEP 723 block, separate from any project.
 //!
-//! `uv sync --script` makes the environment and `uv python find --script` names its interpreter, so that the worker is
-//! our own child and not one of `uv`. Without `uv`, files that need no packages run on the `python3` that is there.
+//! `uv sync --script` creates the environment and `uv python find --script` names its interpreter, so that the worker
+//! is our own child and not one of `uv`. Without `uv`, files that need no packages run on the available `python3`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -19,33 +19,33 @@ use super::stderr::Tail;
 use super::tool_file::ToolFile;
 use onetool_process::{self as process, ChildCommand, Group, ProgramError};
 
-/// How many environments are made at once.
+/// Maximum number of environments that are created concurrently.
 const MAX_AT_ONCE: usize = 4;
-/// The longest line of `uv` that is passed on, and the most that is read of its output.
+/// Maximum length of a line of `uv` output that is passed on, and maximum amount of its output that is read.
 const MAX_LINE: usize = 400;
 const MAX_OUTPUT: u64 = 64 << 10;
-/// What a shell answers for a program that it can't find.
+/// Exit code of a shell for a program that it can't find.
 const NOT_FOUND: i32 = 127;
 
 pub(super) const UV_HINT: &str = "install uv (https://docs.astral.sh/uv/getting-started/installation/), for example with \
                        `curl -LsSf https://astral.sh/uv/install.sh | sh` or `pip install uv`, and see that it is in PATH";
 
-/// Interpreters, found once.
+/// A cache of interpreters.
 pub(super) struct Environments {
     settings: Arc<WorkerSettings>,
     at_once: Semaphore,
-    /// By file: the block that the environment was made for, and its interpreter.
+    /// By file: the block that the environment was created for, and its interpreter.
     scripts: Mutex<HashMap<PathBuf, (String, PathBuf)>>,
     plain: Mutex<Option<PathBuf>>,
 }
 
-/// Why `uv` gave no answer.
+/// Why `uv` failed.
 enum UvFailure {
     Missing,
     Failed(String),
 }
 
-/// Where reports on the way go.
+/// Receives progress reports.
 pub(super) type Report<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 impl Environments {
@@ -53,12 +53,12 @@ impl Environments {
         Self { settings, at_once: Semaphore::new(MAX_AT_ONCE), scripts: Mutex::default(), plain: Mutex::default() }
     }
 
-    /// Whether `uv` is where it should be.
+    /// Whether `uv` can be found.
     pub(super) fn has_uv(&self) -> bool {
         self.settings.search_path.find(self.settings.uv.as_os_str()).is_ok_and(|uv| uv.is_file())
     }
 
-    /// The interpreter for a file, after its packages are installed.
+    /// Returns the interpreter for a file, after installing its packages.
     pub(super) async fn prepare(&self, file: &ToolFile, report: Report<'_>) -> Result<PathBuf, ToolError> {
         let _turn = self.at_once.acquire().await.map_err(|_| ToolError::unavailable("workers are shut down"))?;
         match &file.metadata {
@@ -101,7 +101,7 @@ impl Environments {
         interpreter_in(&found)
     }
 
-    /// For a file that asks for nothing: a Python of the system, or one that `uv` installs.
+    /// Returns the interpreter for a file without requirements: a Python of the system, or one that `uv` installs.
     async fn plain(&self, report: Report<'_>) -> PathBuf {
         if let Some(interpreter) = self.plain.lock().clone()
             && interpreter.exists()
@@ -124,13 +124,13 @@ impl Environments {
         }
     }
 
-    /// Runs `uv` away from any project, and gives what it writes to standard output.
+    /// Runs `uv` outside any project, and returns its standard output.
     async fn uv(&self, arguments: &[&OsStr], report: Report<'_>) -> Result<String, UvFailure> {
         let uv = self.settings.search_path.find(self.settings.uv.as_os_str()).map_err(|error| match error {
             ProgramError::Missing { .. } => UvFailure::Missing,
             other => UvFailure::Failed(other.to_string()),
         })?;
-        // A folder of our own and no configuration: nobody else's `uv.toml` or `.python-version` counts here.
+        // A folder of our own and no configuration, so that no other `uv.toml` or `.python-version` applies.
         let neutral = tempfile::Builder::new()
             .prefix("onetool-uv-")
             .tempdir()
@@ -154,7 +154,7 @@ impl Environments {
             std::io::ErrorKind::NotFound => UvFailure::Missing,
             _ => UvFailure::Failed(format!("uv could not be started: {error}")),
         })?;
-        // Dropped with this future: nothing of uv is left when the call is given up.
+        // Dropped with this future: no process of uv is left when the call is abandoned.
         let _group = Group::of(child.id());
         let _input = child.stdin().take();
         let (stdout, stderr) = (child.stdout().take(), child.stderr().take());

@@ -1,12 +1,12 @@
 //! Tools written in Python, each file in a persistent worker process of its own.
 //!
-//! A file is *read* to know what it offers (`tool_file`; never run for it), and *run* at the first call: `uv` makes the
-//! environment that its PEP 723 block asks for (`environment`), and a small host in Python (`worker_host.py`) imports
-//! the file there and serves calls over private descriptors (`live`). `pool` decides which workers exist; `source`
-//! is what the rest of the program sees.
+//! A file is *read* to know what it offers (`tool_file`; never run for that), and *run* at the first call: `uv` creates
+//! the environment that its PEP 723 block requires (`environment`), and a small host in Python (`worker_host.py`)
+//! imports the file there and serves calls over private descriptors (`live`). `pool` decides which workers exist;
+//! `source` is the interface for the rest of the program.
 //!
-//! **Invariant:** nothing that a tool prints, closes, forks or breaks reaches another tool or this process; the worst is
-//! an error for its own calls and a new worker for the next one.
+//! **Invariant:** nothing that a tool prints, closes, forks or breaks affects another tool or this process; at worst
+//! its own calls fail and the next one gets a new worker.
 
 mod annotation;
 mod classes;

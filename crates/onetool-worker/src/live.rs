@@ -1,7 +1,8 @@
-//! One running worker, as its callers see it: its process and the calls in flight.
+//! A running worker as its callers see it: its process and the calls in flight.
 //!
-//! A caller writes its own message and waits; the worker's [`Supervisor`] reads whatever comes back.
-//! **Invariant:** every call in flight gets exactly one answer, and a call holds its turn until the worker is done with it.
+//! A caller writes its own message and waits; the worker's [`Supervisor`] reads the answers.
+//! **Invariant:** every call in flight gets exactly one answer, and a call holds its turn until the worker is done with
+//! it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,21 +28,21 @@ use onetool_process::{self as process, ChildCommand, Group};
 
 const HOST: &str =
     concat!(include_str!("wire.py"), "\n", include_str!("offered.py"), "\n", include_str!("worker_host.py"));
-/// How long a new worker is kept for the call that it was started for.
+/// How long a new worker is reserved for the call that it was started for.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
 
-/// How long a write to a worker that is gone may take to fail.
+/// How long a write to a worker that has ended may take to fail.
 const LAST_WRITE: Duration = Duration::from_millis(100);
 
-/// What a worker is started with.
+/// The data a worker is started with.
 pub(super) struct Launch<'a> {
     pub(super) file: &'a Arc<ToolFile>,
     pub(super) interpreter: &'a Path,
     pub(super) settings: &'a Arc<WorkerSettings>,
     pub(super) services: &'a Arc<dyn WorkerServices>,
-    /// Told whenever the worker has nothing to do, and when it has ended.
+    /// Notified whenever the worker becomes idle, and when it has ended.
     pub(super) idle: &'a Arc<Notify>,
-    /// Given back when the process has ended.
+    /// Released when the process has ended.
     pub(super) permit: OwnedSemaphorePermit,
 }
 
@@ -54,23 +55,23 @@ pub(super) struct Worker {
     pub(super) group: Group,
     pub(super) state: Mutex<State>,
     pub(super) writer: tokio::sync::Mutex<Option<ChildStdin>>,
-    /// Bytes of the lines that were written.
+    /// Total bytes of the lines written so far.
     written: AtomicU64,
     control: mpsc::UnboundedSender<Control>,
     pub(super) tail: Mutex<Tail>,
     log: Mutex<LogBudget>,
-    /// Secrets that the tool was given: they are taken out of whatever it says.
+    /// Secrets given to the tool: they are redacted from its output.
     secrets: Mutex<KnownSecrets>,
 }
 
 pub(super) struct State {
-    /// No new calls: the worker ends as soon as the calls in flight are done.
+    /// Accepts no new calls: the worker ends as soon as the calls in flight are done.
     pub(super) closing: bool,
     pub(super) ended: bool,
     /// Why we killed it, if we did.
     pub(super) killed_because: Option<String>,
     next_id: u64,
-    /// Whether it has had a call, other than `start`.
+    /// Whether it has received a call other than `start`.
     used: bool,
     pub(super) last_used: Instant,
     pub(super) pending: HashMap<u64, Pending>,
@@ -81,7 +82,7 @@ pub(super) struct Pending {
     pub(super) ctx: CallContext,
     /// How many bytes were written before it; `None` until it is written itself.
     start: Option<u64>,
-    /// Whether another worker will do, where this one never read it.
+    /// Whether another worker may run it if this one never read it.
     may_move: bool,
     /// Where it runs.
     pub(super) place: Place,
@@ -93,22 +94,22 @@ pub(super) struct Pending {
 /// Where a worker runs a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A thread of its own: one that does not stop leaves the others alone.
+    /// A separate thread: if the call does not stop, the others are not affected.
     Thread,
-    /// The event loop, which a call that does not stop may block.
+    /// The event loop, which may be blocked by a call that does not stop.
     EventLoop,
-    /// The worker is not ready before it is done.
+    /// The start call: the worker is not ready until it is done.
     Start,
 }
 
-/// What a caller is told.
+/// The answer to a caller.
 pub(super) enum Answer {
     Done(Result<Value, ToolError>),
     /// The worker ended and never read the request.
     Unread(Option<OwnedSemaphorePermit>),
 }
 
-/// The secrets that a worker has asked for, and what keeps them out of what it says.
+/// The secrets that a worker has requested, and the redactor that keeps them out of its output.
 #[derive(Default)]
 struct KnownSecrets {
     values: Vec<String>,
@@ -125,7 +126,7 @@ pub(super) struct Request<'a> {
     pub(super) method: &'static str,
     /// As JSON.
     pub(super) params: &'a str,
-    /// What is called, for messages.
+    /// The name of the called function, for messages.
     pub(super) label: &'a str,
     pub(super) deadline: Instant,
     pub(super) turn: Option<OwnedSemaphorePermit>,
@@ -134,9 +135,9 @@ pub(super) struct Request<'a> {
     pub(super) waiting: Vec<String>,
 }
 
-/// Why a request gave no value.
+/// Why a request returned no value.
 pub(super) enum RequestFailure {
-    /// The worker was gone before it got the request: nothing has happened.
+    /// The worker had ended before it received the request: nothing has happened.
     NotSent(Option<OwnedSemaphorePermit>),
     Failed(ToolError),
 }
@@ -153,7 +154,7 @@ impl Worker {
             search_path: &launch.settings.search_path,
         });
         command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // One that does not look at its input any more would outlive us.
+        // Otherwise a worker that no longer reads its input would outlive us.
         process::Watched::prepare();
         let mut child = command.spawn().map_err(|error| {
             ToolError::unavailable(format!("python ({}) could not be started: {error}", launch.interpreter.display()))
@@ -167,7 +168,7 @@ impl Worker {
         else {
             return Err(ToolError::internal("a worker was started without its streams"));
         };
-        // At most one message a call, and calls are limited; a drop, which sends them, could not wait.
+        // At most one message per call, and calls are limited; messages are sent on drop, which cannot wait.
         let (control, commands) = mpsc::unbounded_channel();
         let worker = Arc::new(Self {
             file: launch.file.clone(),
@@ -210,7 +211,7 @@ impl Worker {
         &self.file.pack.name
     }
 
-    /// Whether it takes calls.
+    /// Whether it accepts calls.
     pub(super) fn is_open(&self) -> bool {
         let state = self.state.lock();
         !state.closing && !state.ended
@@ -221,20 +222,20 @@ impl Worker {
         self.state.lock().ended
     }
 
-    /// Since when it has had nothing to do; `None` while it is busy, awaits its first call, or is on its way out.
+    /// Returns when it became idle; `None` while it is busy, awaits its first call, or is ending.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         let is_reserved = !state.used && state.last_used.elapsed() < RESERVED_TIME;
         (state.pending.is_empty() && !is_reserved && !state.closing && !state.ended).then_some(state.last_used)
     }
 
-    /// Takes no more calls, and ends when those in flight are done.
+    /// Accepts no more calls, and ends when those in flight are done.
     pub(super) fn retire(&self) {
         self.state.lock().closing = true;
         let _ = self.control.send(Control::Close);
     }
 
-    /// Ends it and everything it started, now.
+    /// Kills it and everything it started, immediately.
     pub(super) fn kill(&self, reason: &str) {
         let mut state = self.state.lock();
         state.closing = true;
@@ -244,13 +245,13 @@ impl Worker {
         }
     }
 
-    /// The context of a call in flight.
+    /// Returns the context of a call in flight.
     pub(super) fn context_of(&self, id: u64) -> Option<CallContext> {
         self.state.lock().pending.get(&id).map(|pending| pending.ctx.clone())
     }
 
-    /// Gives up a call that does not stop, and with it the worker: the next calls get a new one, those in flight are
-    /// served to their end. A call that may hold up the others takes the worker with it at once.
+    /// Abandons a call that does not stop, and replaces the worker: the next calls get a new one, those in flight run
+    /// to their end. A call that may block the others ends the worker at once.
     pub(super) fn abandon(&self, id: u64) {
         let (place, is_last) = {
             let mut state = self.state.lock();
@@ -265,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// The packs that wait for a call in flight.
+    /// Returns the packs that wait for a call in flight.
     pub(super) fn waiting_for(&self, id: u64) -> Vec<String> {
         self.state.lock().pending.get(&id).map(|pending| pending.waiting.clone()).unwrap_or_default()
     }
@@ -278,7 +279,7 @@ impl Worker {
         }
     }
 
-    /// Whether a line of so many bytes is logged.
+    /// Whether a line of this many bytes is logged.
     pub(super) fn may_log(&self, bytes: usize) -> bool {
         let admission = self.log.lock().admit(bytes, Instant::now());
         if admission == Admission::FirstLeftOut {
@@ -332,9 +333,9 @@ impl Worker {
         tokio::select! {
             written = self.write_request(id, &line) => {
                 if written.is_err() {
-                    // Whoever tries again must get another worker.
+                    // A retry must get another worker.
                     self.retire();
-                    // The supervisor may have answered already; if it has not, the worker never saw the request.
+                    // The supervisor may have answered already; otherwise the worker never saw the request.
                     return match in_flight.forget() {
                         Some(pending) => Err(RequestFailure::NotSent(pending.turn)),
                         None => match answer.await {
@@ -378,12 +379,12 @@ impl Worker {
         ToolError::unavailable(format!("the worker of pack '{}' ended during {label}", self.pack()))
     }
 
-    /// Writes one line. A line that is given up in the middle takes the worker with it.
+    /// Writes one line. If writing is abandoned halfway, the worker is killed.
     pub(super) async fn write(&self, line: &[u8]) -> std::io::Result<()> {
         self.write_at(line, |_| ()).await
     }
 
-    /// The same for a request, with a note where it stands in what is written.
+    /// Like [`Self::write`], for a request; records its position in the written bytes.
     async fn write_request(&self, id: u64, line: &[u8]) -> std::io::Result<()> {
         self.write_at(line, |start| {
             if let Some(pending) = self.state.lock().pending.get_mut(&id) {
@@ -406,9 +407,9 @@ impl Worker {
         written
     }
 
-    /// Of a process that is gone: how many of the bytes that were written it may have read.
+    /// Returns how many of the written bytes a process that has ended may have read.
     pub(super) async fn read_bytes(&self) -> u64 {
-        // Nobody can be writing for long to a process that is gone.
+        // A write to a process that has ended cannot take long.
         let Ok(writer) = tokio::time::timeout(LAST_WRITE, self.writer.lock()).await else { return u64::MAX };
         let left = writer.as_ref().and_then(process::unread).unwrap_or(0);
         self.written.load(Ordering::Acquire).saturating_sub(left)
@@ -423,7 +424,7 @@ impl Worker {
             (pending, state.pending.is_empty())
         };
         if let Some(pending) = pending {
-            // A caller that has left does not want it.
+            // A caller that has left ignores it.
             let _ = pending.reply.send(Answer::Done(outcome));
         }
         if is_idle {
@@ -440,13 +441,13 @@ fn flatten(answer: Result<Answer, oneshot::error::RecvError>) -> Result<Value, T
 }
 
 impl Pending {
-    /// Tells the caller how its call ended that was under way when the worker did. What was not among the bytes that the
-    /// worker may have read never began.
+    /// Tells the caller how its call ended that was in flight when the worker ended. A call that is not among the bytes
+    /// that the worker may have read never began.
     pub(super) fn end(self, read: u64, error: ToolError) {
         self.ctx.cancel.cancel();
         let never_began = self.start.is_none_or(|start| start >= read);
         let answer = if never_began && self.may_move { Answer::Unread(self.turn) } else { Answer::Done(Err(error)) };
-        // A caller that has left does not want it.
+        // A caller that has left ignores it.
         let _ = self.reply.send(answer);
     }
 }
@@ -455,7 +456,7 @@ fn cancelled(label: &str) -> ToolError {
     ToolError::new(ErrorKind::Cancelled, format!("{label} was cancelled"))
 }
 
-/// Kills the worker when a message was written only in part: what follows could not be understood.
+/// Kills the worker if a message was only partially written: the rest could not be parsed.
 struct HalfWritten<'a>(Option<&'a Worker>);
 
 impl Drop for HalfWritten<'_> {
@@ -466,7 +467,7 @@ impl Drop for HalfWritten<'_> {
     }
 }
 
-/// A call in flight. Dropped before its answer, the call is cancelled.
+/// A call in flight. If dropped before the answer, the call is cancelled.
 struct InFlight<'a> {
     worker: &'a Worker,
     id: u64,
@@ -475,7 +476,7 @@ struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// The call never began.
+    /// Removes the call, which never began.
     fn forget(&mut self) -> Option<Pending> {
         self.done = true;
         self.worker.state.lock().pending.remove(&self.id)

@@ -1,12 +1,13 @@
-//! How much of what a worker says is logged: a tool that writes without end must not fill a disk, or take the time of others.
+//! Limits how much of a worker's output is logged: a tool that writes endlessly must not fill a disk or slow down
+//! others.
 
 use std::time::{Duration, Instant};
 
-/// Bytes of one worker that are logged in one window.
+/// Maximum number of bytes logged per worker and window.
 const LOGGED_BYTES: usize = 64 << 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What of a window is used up.
+/// The used part of the current window.
 #[derive(Debug)]
 pub(super) struct LogBudget {
     since: Instant,
@@ -17,7 +18,7 @@ pub(super) struct LogBudget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Logged,
-    /// It is the first that is not.
+    /// The first line that is not logged.
     FirstLeftOut,
     LeftOut,
 }

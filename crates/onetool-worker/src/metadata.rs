@@ -1,36 +1,37 @@
-//! PEP 723: the comment block in which a script says what it needs.
+//! PEP 723: the comment block in which a script declares its requirements.
 //!
-//! The rules are those of the reference implementation in the specification: a block starts with `# /// TYPE`, every line
-//! of it is `#` or starts with `# `, and it ends with the last `# ///` of that run of lines. One `script` block at most.
+//! The rules are those of the reference implementation in the specification: a block starts with `# /// TYPE`, every
+//! line of it is `#` or starts with `# `, and it ends with the last `# ///` of that run of lines. At most one `script`
+//! block is allowed.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde::Deserialize;
 
-/// The specification's own expression, with the end of a line written so that CRLF files work too.
+/// The specification's own expression, with line endings adapted so that CRLF files work too.
 static BLOCK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)[ \t]*\r?$\s(?P<content>(^#(| .*)\r?$\s)+)^# ///[ \t]*\r?$").ok()
 });
 
-/// What a tool file says of itself.
+/// A tool file's metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) dependencies: Vec<String>,
     pub(super) requires_python: Option<String>,
-    /// The secrets that the file may ask for, from `[tool.onetool]`.
+    /// The secrets that the file may request, from `[tool.onetool]`.
     pub(super) secrets: Vec<String>,
-    /// How many plain functions may run at once, from `[tool.onetool]`.
+    /// Maximum number of plain functions that run concurrently, from `[tool.onetool]`.
     pub(super) threads: Option<std::num::NonZeroUsize>,
-    /// What is odd about the block, by line.
+    /// Remarks about the block, by line.
     pub(super) remarks: Vec<(usize, String)>,
-    /// The block's text without the comment signs: an environment made for it serves as long as it does not change.
+    /// The block's text without the comment signs: an environment made for it stays valid until it changes.
     pub(super) text: String,
 }
 
 impl Metadata {
-    /// Packages of this machine that the block names, as paths relative to the file: `[tool.uv.sources]`, and
-    /// `name @ file:///folder`.
+    /// Returns the local packages that the block names, as paths relative to the file: `[tool.uv.sources]`, and `name @
+    /// file:///folder`.
     pub(super) fn local_packages(&self) -> Vec<String> {
         let table = self.text.parse::<toml::Table>().unwrap_or_default();
         let sources = table.get("tool").and_then(|tool| tool.get("uv")?.get("sources")?.as_table());
@@ -44,17 +45,17 @@ impl Metadata {
     }
 }
 
-/// What was found in a file.
+/// The metadata found in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Header {
     None,
     Script(Metadata),
-    /// A block that is not valid TOML, or holds wrong types: as if it were not there, but a user must know.
+    /// A block that is not valid TOML or has wrong types: treated as missing, but reported to the user.
     Malformed {
         line: usize,
         reason: String,
     },
-    /// More than one block: which one counts can't be known.
+    /// More than one block, so it is ambiguous which one counts.
     Twice {
         line: usize,
     },
@@ -85,7 +86,7 @@ struct OneTool {
 
 /// Reads the `script` block of a file's text.
 pub(super) fn read(source: &str) -> Header {
-    // Most files without a block are told apart by this alone.
+    // This alone rules out most files without a block.
     if !source.contains("# /// script") {
         return almost(source);
     }
@@ -117,7 +118,7 @@ pub(super) fn read(source: &str) -> Header {
     }
 }
 
-/// A file without a block, unless a comment looks as if it should begin one.
+/// Handles a file without a block; reports a comment that looks like the start of one.
 fn almost(source: &str) -> Header {
     let begins = |line: &str| {
         let line = line.strip_prefix('#').map(str::trim).unwrap_or_default();
@@ -133,7 +134,7 @@ fn almost(source: &str) -> Header {
     }
 }
 
-/// A block that begins and does not end.
+/// Reports a block that begins and does not end.
 fn unclosed(source: &str) -> Header {
     let Some(at) = source.lines().position(|line| line.trim_end() == "# /// script") else { return Header::None };
     let inside = source.lines().skip(at + 1).position(|line| line != "#" && !line.starts_with("# "));
@@ -142,7 +143,7 @@ fn unclosed(source: &str) -> Header {
     Header::Malformed { line, reason }
 }
 
-/// Keys that nobody reads, with their lines inside the block.
+/// Returns unknown keys, with their lines inside the block.
 fn unknown_keys(text: &str) -> Vec<(usize, String)> {
     const TOP: [&str; 3] = ["dependencies", "requires-python", "tool"];
     const OURS: [&str; 2] = ["secrets", "threads"];
@@ -161,7 +162,7 @@ fn unknown_keys(text: &str) -> Vec<(usize, String)> {
             remarks.push((at, format!("unknown key '{key}'{place} of the script metadata{meant}")));
         }
     }
-    // Tables of other tools are none of ours, unless one is ours and misspelt.
+    // Tables of other tools are ignored, unless one is a misspelling of ours.
     let others = table.get("tool").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
     for key in others.filter(|key| *key != "onetool" && onetool_sdk::nearest(key, ["onetool"]).is_some()) {
         let at = text.lines().position(|line| line.contains(key.as_str())).unwrap_or(0);

@@ -1,5 +1,5 @@
-# What a call needs besides the channel: arguments in the types that functions ask for, and the module `onetool` that a
-# tool imports. Read together with worker_host.py, which comes after it.
+# The parts of a call besides the channel: arguments in the types that functions declare, and the module `onetool` that
+# a tool imports. Concatenated with worker_host.py, which comes after it.
 
 # ---- arguments that JSON has no type for ----------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ def _is_plain(kind):
 
 
 def _coercer(hint):
-    """How text and dicts become what `hint` wants: paths, dates, enumerations, dataclasses, models."""
+    """Returns a function that converts text and dicts to `hint`: paths, dates, enumerations, dataclasses, models."""
     import typing
 
     options = [option for option in typing.get_args(hint) if option is not type(None)]
@@ -59,7 +59,7 @@ def _coercer(hint):
 
 
 def _container_coercer(kind, options):
-    """The same for every item of a list, and for every value of a dict."""
+    """Like `_coercer`, for every item of a list or every value of a dict."""
     if kind is list and len(options) == 1:
         item = _coercer(options[0])
         return item and (lambda value: [item(one) for one in value] if isinstance(value, list) else value)
@@ -108,7 +108,7 @@ _REQUIRED = object()
 
 
 def get_secret(name, default=_REQUIRED):
-    """A secret that the file names in `[tool.onetool] secrets`; where it is not set, `default`, or an error."""
+    """Returns a secret that the file lists in `[tool.onetool] secrets`. If it is not set: `default`, or an error."""
     value = _request("get_secret", {"name": str(name)})
     if value is None and default is _REQUIRED:
         raise LookupError("the secret '%s' is not set; add `%s: value` to secrets.yaml" % (name, name))
@@ -116,7 +116,7 @@ def get_secret(name, default=_REQUIRED):
 
 
 def get_config(pack, key=None, default=None):
-    """A value of the configuration: `tools.<pack>.<key>`."""
+    """Returns a value of the configuration: `tools.<pack>.<key>`."""
     if key is None:
         pack, _, key = str(pack).partition(".")
     value = _request("get_config", {"pack": str(pack), "key": str(key)})
@@ -131,14 +131,15 @@ def _call_params(name, named):
 
 
 def call_tool(name, /, **named):
-    """Calls another tool, `pack.function`, and gives its result. In `async def` prefer `await call_tool_async(...)`."""
+    """Calls another tool, `pack.function`, and returns its result. In `async def` prefer `await
+    call_tool_async(...)`."""
     if _loop is not None and threading.current_thread().name == "onetool-loop" and str(name).startswith(_pack + "."):
         raise RuntimeError("call_tool('%s') would block the event loop: await call_tool_async, or call it directly" % name)
     return _request("call_tool", _call_params(name, named))
 
 
 async def call_tool_async(name, /, **named):
-    """As `call_tool`, without blocking the event loop."""
+    """Like `call_tool`, without blocking the event loop."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -153,7 +154,7 @@ async def call_tool_async(name, /, **named):
 
 
 class _Logged:
-    """What `log` gives back: used with `with`, it logs the end and the time taken as well."""
+    """The return value of `log`: used with `with`, it also logs the end and the time taken."""
 
     def __init__(self, message, level, fields):
         self._message, self._level, self._fields, self._started = message, level, fields, time.monotonic()
@@ -186,7 +187,7 @@ def log(*parts, level="info", **fields):
 
 
 def progress(done, total=None, message=None):
-    """Tells the caller how far the work is."""
+    """Reports the progress of the work to the caller."""
     call = _current_call()
     if call is not None and not _forked:
         params = {"call": call, "done": float(done)}
@@ -198,26 +199,27 @@ def progress(done, total=None, message=None):
 
 
 def trace_headers():
-    """The trace that the call is part of, as headers for requests that are made for it; empty where there is none."""
+    """Returns the trace that the call is part of, as headers for requests made for it; empty if there is none."""
     return dict(_traces.get(_current_call()) or {})
 
 
 def resolve_path(path, write=False):
-    """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, nothing that holds
-    secrets, and for writing nothing that governs OneTool or lies below `.git`. Links are followed first."""
+    """Returns the absolute path for a path given by a caller, by the rules of the pack `file`: inside its roots,
+    nothing that holds secrets, and for writing nothing that governs OneTool or lies below `.git`. Links are followed
+    first."""
     import pathlib
 
     return pathlib.Path(_request("resolve_path", {"path": str(path), "write": bool(write)}))
 
 
 def tool(function=None, *, read_only=False, idempotent=False):
-    """Says of a function that its calls change nothing, or that a second one changes nothing more: a call that was under way
-    when a server died is then made again by itself. It is read where the function is defined, so write True as it is."""
+    """Declares that calls of a function change nothing, or that a second call changes nothing more: a call that was in
+    flight when a server died is then repeated automatically. The file is parsed for it, so write a literal True."""
     return function if function is not None else lambda function: function
 
 
 def worker_main():
-    """Does nothing: the worker host serves the calls. Here for files that end with their own loop."""
+    """Does nothing: the worker host serves the calls. Exists for files that end with their own loop."""
 
 
 def _offer_module():

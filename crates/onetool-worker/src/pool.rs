@@ -1,9 +1,9 @@
-//! Which workers exist. One a pack at most, started at the first call, replaced when its file has changed, and ended when
-//! it is idle or when another one needs its place. Where the changed file cannot be imported, the worker that is there stays.
+//! The workers: at most one per pack, started at the first call, replaced when its file has changed, and ended when it
+//! is idle or when another one needs its slot. If the changed file cannot be imported, the existing worker stays.
 //!
-//! Plain functions of a pack run on a few threads, `async def` functions on an event loop; a call holds its turn until the
-//! worker is done with it, and waits for it here, so that a worker that dies takes only the calls that it was serving. A
-//! call that a function of the same pack waits for takes no turn: it could wait for ever.
+//! Plain functions of a pack run on a few threads, `async def` functions on an event loop. A call waits for its turn
+//! here and holds it until the worker is done with it, so that a worker that dies affects only the calls that it was
+//! serving. A call that a function of the same pack waits for takes no turn: it could wait forever.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,15 +24,15 @@ use super::settings::{WorkerServices, WorkerSettings};
 use super::tool_file::ToolFile;
 use super::{protocol, requests};
 
-/// How often a call is tried that no worker ever saw, because each ended just then.
+/// Maximum number of attempts for a call that no worker has read, because each ended just then.
 const MAX_ATTEMPTS: usize = 3;
-/// How deep functions of one pack may call each other through `call_tool`.
+/// Maximum depth of `call_tool` calls among functions of one pack.
 const MAX_OWN_CALLS: usize = 16;
-/// How long the end of all workers may take.
+/// How long shutting down all workers may take.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
-/// How often room for a new worker is looked for while all are busy.
+/// Interval between checks for a free worker slot while all are busy.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// How soon a caller may try again when too many wait.
+/// The retry delay reported to a caller when too many wait.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// All workers.
@@ -48,7 +48,7 @@ pub(super) struct Pool {
     closed: AtomicBool,
 }
 
-/// The place of one pack's worker.
+/// The slot of one pack's worker.
 struct Slot {
     plain_turns: Mutex<(usize, Arc<Semaphore>)>,
     async_turns: Arc<Semaphore>,
@@ -66,7 +66,7 @@ enum SlotState {
 struct Starting {
     id: u64,
     hash: blake3::Hash,
-    /// The worker of the file as it was, in case that the new one does not start.
+    /// The worker of the previous version of the file, in case the new one does not start.
     previous: Option<Arc<Worker>>,
     stages: watch::Receiver<Stage>,
     task: AbortHandle,
@@ -78,7 +78,7 @@ impl Drop for Starting {
     }
 }
 
-/// The worker of the last good version of a file that cannot be imported as it is now.
+/// The worker of the last good version of a file whose current version cannot be imported.
 struct Kept {
     worker: Arc<Worker>,
     broken: blake3::Hash,
@@ -86,14 +86,14 @@ struct Kept {
 }
 
 impl Kept {
-    /// The worker, unless the function is new.
+    /// Returns the worker, unless the function is new.
     fn serving(&self, function: &str) -> Result<Arc<Worker>, ToolError> {
         let knows = self.worker.file.pack.tools.contains_key(function);
         if knows { Ok(self.worker.clone()) } else { Err(self.error.clone()) }
     }
 }
 
-/// How far a start is.
+/// The progress of a start.
 #[derive(Clone)]
 enum Stage {
     Working(Option<String>),
@@ -168,12 +168,12 @@ impl Pool {
         self.environments.has_uv()
     }
 
-    /// The number of workers, for health and tests.
+    /// Returns the number of running workers, for health and tests.
     pub(super) fn live(&self) -> usize {
         self.live.lock().values().filter(|worker| worker.is_open()).count()
     }
 
-    /// The packs whose workers run.
+    /// Returns the packs whose workers are running.
     pub(super) fn running(&self) -> Vec<String> {
         self.live
             .lock()
@@ -183,7 +183,7 @@ impl Pool {
             .collect()
     }
 
-    /// Why files cannot be imported as they are now, of which an earlier version is served.
+    /// Returns why the current versions of files cannot be imported, for those served by an earlier version.
     pub(super) fn kept(&self, is_still: impl Fn(&ToolFile, &blake3::Hash) -> bool) -> Vec<(PathBuf, String)> {
         let slots: Vec<Arc<Slot>> = self.slots.lock().values().cloned().collect();
         let kept = slots.iter().filter_map(|slot| match &*slot.state.lock() {
@@ -198,7 +198,7 @@ impl Pool {
         kept.collect()
     }
 
-    /// Lets the worker of a pack end; the next call starts another.
+    /// Lets the worker of a pack end; the next call starts a new one.
     pub(super) fn restart(&self, pack: &str) {
         if let Some(slot) = self.slots.lock().get(pack) {
             *slot.state.lock() = SlotState::Empty;
@@ -208,7 +208,7 @@ impl Pool {
         }
     }
 
-    /// What the worker of a pack said last.
+    /// Returns the last output of a pack's worker.
     pub(super) fn last_words(&self, pack: &str) -> String {
         let live = self.live.lock();
         let worker = live.values().find(|worker| worker.file.pack.name == pack);
@@ -237,7 +237,7 @@ impl Pool {
         }
     }
 
-    /// Gives up all starts. Tasks and callers may hold a slot for longer, so it is emptied, not only dropped.
+    /// Aborts all starts. Tasks and callers may hold a slot for longer, so it is emptied, not only dropped.
     fn clear_slots(&self) {
         let slots: Vec<Arc<Slot>> = self.slots.lock().drain().map(|(_, slot)| slot).collect();
         for slot in slots {
@@ -260,7 +260,7 @@ impl Pool {
         slot
     }
 
-    /// The turns of plain functions, as many as the file as it is now allows.
+    /// Returns the semaphore for plain functions, with as many permits as the current file allows.
     fn plain_turns(&self, slot: &Slot, file: &ToolFile) -> Arc<Semaphore> {
         let said = file.metadata.as_ref().and_then(|metadata| metadata.threads);
         let threads = said.map_or(self.settings.threads, |said| said.get().min(self.settings.threads)).max(1);
@@ -291,8 +291,8 @@ impl Pool {
         }
     }
 
-    /// The worker for a file, as it is now: the one that is there, or a new one. Where the file as it is now cannot be
-    /// imported, the one that serves it as it was.
+    /// Returns the worker for the current version of a file: the existing one or a new one. If the current version
+    /// cannot be imported, returns the worker of the previous version.
     async fn worker(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -358,7 +358,7 @@ impl Pool {
         }
     }
 
-    /// Starts a worker in a task of its own, so that a caller who leaves does not undo the work for the next one.
+    /// Starts a worker in a separate task, so that a caller who leaves does not undo the work for the next one.
     fn start(self: &Arc<Self>, slot: Arc<Slot>, file: Arc<ToolFile>, previous: Option<Arc<Worker>>) -> Starting {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (stage, stages) = watch::channel(Stage::Working(None));
@@ -372,7 +372,7 @@ impl Pool {
                 Err(ToolError::new(ErrorKind::Timeout, text)
                     .with_hint("workers.startup_timeout sets how long it may take"))
             });
-            // The place first: whoever is told that the start has failed may try again at once.
+            // The slot comes first: a caller that learns of the failed start may retry at once.
             {
                 let mut state = slot.state.lock();
                 let previous = match &mut *state {
@@ -451,7 +451,7 @@ impl Pool {
         }
     }
 
-    /// Room for one more worker; the one that has been idle longest makes it, if need be.
+    /// Waits for room for one more worker, retiring the one that has been idle longest if necessary.
     async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         let mut leaving: Option<Arc<Worker>> = None;
         loop {
@@ -462,7 +462,7 @@ impl Pool {
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
                 return Ok(permit);
             }
-            // One at a time: the place of a worker that is leaving will do.
+            // Only one at a time: the slot of the retiring worker is enough.
             if leaving.as_ref().is_none_or(|worker| worker.has_ended()) {
                 leaving = self.longest_idle();
                 if let Some(worker) = &leaving {
@@ -486,7 +486,7 @@ impl Pool {
     }
 }
 
-/// Until the call is cancelled or its deadline has passed.
+/// Waits until the call is cancelled or its deadline has passed.
 async fn stop(ctx: &CallContext, label: &str) -> ToolError {
     let deadline = async {
         match ctx.deadline {
@@ -531,7 +531,7 @@ struct Waiting<'a>(&'a AtomicUsize);
 impl<'a> Waiting<'a> {
     fn enter(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
         let guard = Self(count);
-        // The guard takes the place back when there is none.
+        // The guard gives the place back if the queue is full.
         (count.fetch_add(1, Ordering::AcqRel) < limit).then_some(guard)
     }
 }

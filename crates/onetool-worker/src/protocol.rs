@@ -51,9 +51,9 @@ impl Failure {
     }
 }
 
-/// Of an error's text, so many bytes are kept; our own host program sends less.
+/// Maximum length of an error's text in bytes; our own host program sends less.
 const MAX_TEXT: usize = 64 << 10;
-/// A longer name is not one of an exception.
+/// A longer name does not belong to an exception.
 const MAX_TYPE_NAME: usize = 200;
 
 fn clipped(mut text: String) -> String {
@@ -65,25 +65,26 @@ fn clipped(mut text: String) -> String {
     text
 }
 
-/// The name of an exception, which begins a line of its own wherever it is shown: nothing else may.
+/// Returns the name of an exception, or `Exception` if it is invalid: it begins a line wherever it is shown, so nothing
+/// else may pass.
 fn type_name(name: String) -> String {
     let is_name = name.len() <= MAX_TYPE_NAME && name.split('.').all(is_python_identifier);
     if is_name { name } else { "Exception".to_owned() }
 }
 
-/// One line: a request, whose parameters are JSON.
+/// Returns a request as one line. Its parameters are JSON.
 pub(super) fn request(id: u64, method: &'static str, params: &str) -> Vec<u8> {
     heavy_if_large(params.len(), || {
         ended(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
     })
 }
 
-/// One line: a request that wants no answer.
+/// Returns a request without an answer, as one line.
 pub(super) fn notification(method: &str, params: &Json) -> Vec<u8> {
     line(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
-/// One line: the answer to a worker's request.
+/// Returns the answer to a worker's request, as one line.
 pub(super) fn response(id: &Json, outcome: Result<Json, ToolError>) -> Vec<u8> {
     line(&match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -104,14 +105,14 @@ fn ended(text: String) -> Vec<u8> {
     line
 }
 
-/// The parameters of `call`, as JSON.
+/// Returns the parameters of `call` as JSON.
 pub(super) fn call_params(function: &str, arguments: &Arguments, trace: Option<TraceHeaders>) -> String {
     let mut room = LARGE;
     let is_small = arguments.positional.iter().chain(arguments.named.values()).all(|value| fits(value, &mut room));
     heavy_if_large(if is_small { 0 } else { usize::MAX }, || params(function, arguments, trace).to_string())
 }
 
-/// Whether a value takes no more than this room, about. Looks no further than that.
+/// Whether a value approximately fits into this room. Stops as soon as it does not.
 fn fits(value: &Value, room: &mut usize) -> bool {
     let own = match value {
         Value::Str(text) | Value::Path(text) => text.len(),

@@ -1,8 +1,8 @@
-//! The tool files as they are now: read in parallel at the start, and again when they change.
+//! The current tool files: read in parallel at the start, and again when they change.
 //!
-//! A file counts as changed when its time, size or inode differs *and* its content does; modules beside it that it imports
-//! are part of it. What a file offers is immutable; a changed file gives a new [`ToolFile`], and the generation moves on. An
-//! edit that cannot be read keeps the last good version, and a note says so.
+//! A file counts as changed when its time, size or inode differs *and* its content does; modules beside it that it
+//! imports are part of it. A read file is immutable; a changed file gives a new [`ToolFile`], and the generation
+//! increases. If an edited file cannot be read, the last good version is kept, and a note says so.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -19,15 +19,15 @@ use super::discover::{self, Candidate, PlaceNote};
 use super::settings::WorkerSettings;
 use super::tool_file::{self, FileProblem, MAX_FILE_BYTES, READER_STACK, ToolFile};
 
-/// Looking for changes may take one part in this many of the time.
+/// Checking for changes may take at most one part in this many of the time.
 const CHECK_SHARE: u32 = 20;
-/// A pack that is missing is looked for again, but not more often than this.
+/// Minimum interval between checks for a missing pack.
 const MISSING_CHECK: Duration = Duration::from_millis(20);
-/// So many words of a file's imports are looked at, and so many modules beside it belong to it.
+/// Maximum number of imported names that are checked, and of modules beside a file that belong to it.
 const MAX_IMPORTED: usize = 200;
 const MAX_HELPERS: usize = 32;
 const MAX_READERS: usize = 8;
-/// Below this many files, one thread reads them all.
+/// Number of files per reader thread; with fewer files, one thread reads them all.
 const FILES_A_READER: usize = 16;
 
 /// All tool files.
@@ -40,7 +40,7 @@ pub(super) struct Registry {
     first: OnceLock<()>,
 }
 
-/// What callers see.
+/// The state that callers see.
 #[derive(Default)]
 struct Offered {
     packs: Vec<Arc<Pack>>,
@@ -62,20 +62,20 @@ struct Known {
     default_pack: String,
     hash: Option<blake3::Hash>,
     reading: Result<Arc<ToolFile>, FileProblem>,
-    /// Modules beside the file that it imports, and where those would be that are not there.
+    /// Modules beside the file that it imports, and the paths of missing ones.
     helpers: Vec<(PathBuf, Stamp)>,
-    /// Why the file as it is now cannot be read, where `reading` is the last good version.
+    /// Why the current version of the file cannot be read, if `reading` is the last good version.
     broken: Option<FileProblem>,
 }
 
 impl Known {
-    /// Whether the file and its helpers look as they did.
+    /// Whether the file and its helpers are unchanged.
     fn is_fresh(&self, stamp: Stamp) -> bool {
         self.stamp == stamp && self.helpers.iter().all(|(path, known)| Stamp::of(path) == *known)
     }
 }
 
-/// What tells at once that a file may have changed.
+/// Metadata that quickly shows that a file may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -95,7 +95,7 @@ impl Stamp {
 }
 
 impl Registry {
-    /// Finds and reads all files, on a thread of its own: the program starts meanwhile, and waits where it needs them.
+    /// Finds and reads all files on a separate thread: the program starts meanwhile, and waits where it needs them.
     pub(super) fn new(settings: Arc<WorkerSettings>) -> Arc<Self> {
         let files = Files {
             known: HashMap::new(),
@@ -112,7 +112,7 @@ impl Registry {
             first: OnceLock::new(),
         });
         let reader = registry.clone();
-        // Where no thread can be had, the first one who needs the files reads them.
+        // If no thread can be started, the first caller that needs the files reads them.
         let _ = std::thread::Builder::new().name("tool-files".to_owned()).spawn(move || reader.await_first());
         registry
     }
@@ -131,7 +131,7 @@ impl Registry {
         self.offered.read().notes.clone()
     }
 
-    /// The packs whose files need packages to be installed.
+    /// Returns the packs whose files need packages to be installed.
     pub(super) fn packs_with_dependencies(&self) -> Vec<String> {
         self.await_first();
         let offered = self.offered.read();
@@ -140,7 +140,7 @@ impl Registry {
         names.filter(|name| offered.by_pack.get(name).is_some_and(|file| needs(file))).collect()
     }
 
-    /// The generation, after a look for changes unless one was made just now.
+    /// Returns the generation, after checking for changes unless that was done recently.
     pub(super) fn generation(&self) -> u64 {
         self.await_first();
         let due = self.files.try_lock().is_some_and(|files| Instant::now() >= files.next_check);
@@ -150,7 +150,7 @@ impl Registry {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Looks for new, changed and vanished files.
+    /// Checks for new, changed and removed files.
     pub(super) fn refresh(&self) {
         self.await_first();
         self.look();
@@ -188,7 +188,7 @@ impl Registry {
         files.next_check = files.looked_at + checked * CHECK_SHARE;
     }
 
-    /// The file behind a pack, read again if it has changed since.
+    /// Returns the file behind a pack, read again if it has changed.
     pub(super) fn current(&self, pack: &str) -> Option<Arc<ToolFile>> {
         self.await_first();
         let file = self.offered.read().by_pack.get(pack).cloned()?;
@@ -201,17 +201,17 @@ impl Registry {
         self.offered.read().by_pack.get(pack).cloned()
     }
 
-    /// Why there is no pack of that name although a file exists for it.
+    /// Returns why there is no pack of that name although a file exists for it.
     pub(super) fn problem_of(&self, path: &Path) -> Option<String> {
         let files = self.files.lock();
         let problem = files.known.get(path)?.reading.as_ref().err()?;
         Some(subject_and_line(path, problem))
     }
 
-    /// Why a pack of this name is not offered, although something that looks like its file is there.
+    /// Returns why a pack of this name is not offered, although something that looks like its file exists.
     pub(super) fn absence(&self, pack: &str) -> Option<String> {
         self.await_first();
-        // The file may be so new that nobody has looked since.
+        // The file may be newer than the last check.
         if self.files.lock().looked_at.elapsed() >= MISSING_CHECK {
             self.look();
         }
@@ -280,7 +280,7 @@ fn subject_and_line(path: &Path, problem: &FileProblem) -> String {
     format!("{}: {}", path.display(), at_line(problem))
 }
 
-/// Reads files in parallel, on threads whose stack is deep enough for any syntax tree.
+/// Reads files in parallel, on threads with enough stack for any syntax tree.
 fn read_all(stale: &[(&Candidate, Stamp)], known: &HashMap<PathBuf, Known>) -> Vec<(PathBuf, Known)> {
     if stale.is_empty() {
         return Vec::new();
@@ -364,8 +364,8 @@ fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>
     }
 }
 
-/// Modules beside a file that it imports, and those that they import. A module that is not there may appear later, so its
-/// path belongs to them.
+/// Returns the modules beside a file that it imports, and those that they import. A missing module may appear later, so
+/// its path is included.
 fn helper_files(path: &Path, content: &[u8]) -> Vec<PathBuf> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let mut found: Vec<PathBuf> = Vec::new();
@@ -412,7 +412,7 @@ mod tests {
 
     use super::*;
 
-    /// The longest that a look for changes may be put off.
+    /// Maximum delay of a check for changes.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     fn registry(root: &Path) -> Arc<Registry> {

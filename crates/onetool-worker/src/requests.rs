@@ -1,4 +1,4 @@
-//! What a tool asks of us while it runs: secrets, configuration, other tools; and what it tells: progress, log lines.
+//! Handles a running tool's requests (secrets, configuration, other tools) and its notifications (progress, log lines).
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::live::Worker;
 use super::protocol;
 
 tokio::task_local! {
-    /// The packs whose functions wait for the tool that is being called: they hold the turns that it could need.
+    /// The packs whose functions wait for the called tool: they hold the turns that it could need.
     static WAITING: Vec<String>;
 }
 
-/// The packs whose functions wait for what the current task does.
+/// Returns the packs whose functions wait for the current task.
 pub(super) fn waiting() -> Vec<String> {
     WAITING.try_with(Clone::clone).unwrap_or_default()
 }
@@ -30,7 +30,7 @@ pub(super) async fn answer(worker: Arc<Worker>, id: Json, method: String, params
         "call_tool" => call_tool(&worker, params).await,
         _ => Err(ToolError::not_found(format!("a worker has no request '{method}'"))),
     };
-    // A worker that is gone needs no answer.
+    // A worker that has ended needs no answer.
     let _ = worker.write(&protocol::response(&id, outcome)).await;
 }
 
@@ -56,8 +56,8 @@ fn secret(worker: &Worker, name: &str) -> Result<Json, ToolError> {
     Ok(value.map_or(Json::Null, Json::String))
 }
 
-/// Whether an entry of `secrets` names a secret: by its name, or by how its name starts (`DB_URL_*`). `*` alone would be
-/// every secret there is, and names none.
+/// Whether an entry of `secrets` matches a secret: by its name, or by a prefix of its name (`DB_URL_*`). `*` alone
+/// would match every secret, and therefore matches none.
 fn names_secret(listed: &str, name: &str) -> bool {
     match listed.strip_suffix('*') {
         Some(start) => !start.is_empty() && !start.contains('*') && name.len() > start.len() && name.starts_with(start),
@@ -99,10 +99,10 @@ async fn call_tool(worker: &Worker, mut params: Json) -> Result<Json, ToolError>
     }
 }
 
-/// Of a line for the log, so many characters are kept.
+/// Maximum number of characters of a log line.
 const MAX_LOGGED: usize = 8_000;
 
-/// Redacted text, clipped: the other way round, half a secret could stay.
+/// Clips redacted text: redacting clipped text instead could leave half a secret.
 fn clipped(text: String) -> String {
     match text.char_indices().nth(MAX_LOGGED) {
         Some((end, _)) => format!("{}… [{} bytes]", &text[..end], text.len()),
@@ -110,7 +110,7 @@ fn clipped(text: String) -> String {
     }
 }
 
-/// Takes what wants no answer.
+/// Handles a notification.
 pub(super) fn note(worker: &Worker, method: &str, params: &Json) {
     match method {
         "progress" => {

@@ -4,7 +4,7 @@ use onetool_sdk::to_python_identifier;
 
 const TEMPLATE: &str = include_str!("scaffold.py");
 
-/// A commented example of a tool file for a pack of this name.
+/// Returns a commented example of a tool file for a pack of this name.
 pub fn scaffold(pack: &str) -> String {
     TEMPLATE.replace("PACK_NAME", &to_python_identifier(pack))
 }

@@ -1,4 +1,4 @@
-//! What the rest of the program decides for workers, resolved.
+//! Settings that the rest of the program provides for workers, resolved.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,16 +37,16 @@ pub const TOOLS_DIR: Section<Vec<String>> = Section::new("tools_dir")
     .with_shape(Shape::OneOrMore(&Shape::Text))
     .with_example("[\".onetool/tools/*.py\"]");
 
-/// Where tool files are, and what their workers may take.
+/// Where tool files are, and the limits of their workers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerSettings {
     /// `.onetool/tools` of the project: `<pack>/<pack>_tools.py` below it.
     pub project_tools: Option<PathBuf>,
-    /// `~/.onetool/tools`, the same for all projects. The project's wins.
+    /// `~/.onetool/tools`, shared by all projects. The project's files take precedence.
     pub global_tools: Option<PathBuf>,
-    /// A file that its author works on: found before all others, and trusted.
+    /// A file that its author is working on: found before all others, and trusted.
     pub authored: Option<PathBuf>,
-    /// Patterns of further files, e.g. `.onetool/tools/*.py`, relative to `folder`.
+    /// Patterns of additional files, e.g. `.onetool/tools/*.py`, relative to `folder`.
     pub tools_dir: Vec<String>,
     /// The folder that workers run in, and that patterns are relative to.
     pub folder: PathBuf,
@@ -56,27 +56,27 @@ pub struct WorkerSettings {
     pub search_path: SearchPath,
     /// The `uv` program: a name to be found in `search_path`, or an absolute path.
     pub uv: PathBuf,
-    /// The Python for files without dependencies where there is no `uv`.
+    /// The Python for files without dependencies if there is no `uv`.
     pub python: PathBuf,
-    /// More variables for workers, on top of the small set that every child gets.
+    /// Additional variables for workers, on top of the small set that every child gets.
     pub environment: BTreeMap<String, String>,
     /// A worker that no call has used for this long is ended.
     pub idle_timeout: Duration,
-    /// The longest that a call may take.
+    /// Maximum duration of a call.
     pub call_timeout: Duration,
-    /// The longest that the installation of packages and the import of the file may take.
+    /// Maximum duration of installing packages and importing the file.
     pub startup_timeout: Duration,
-    /// How long a cancelled call may take to clean up before its pack gets another worker.
+    /// How long a cancelled call may take to clean up before its pack gets a new worker.
     pub cancel_grace: Duration,
-    /// How many workers there may be; the one that is idle longest makes room for a new one.
+    /// Maximum number of workers; the one that has been idle longest makes room for a new one.
     pub max_workers: usize,
-    /// How many calls may wait for one pack.
+    /// Maximum number of calls that wait for one pack.
     pub max_queue: usize,
-    /// How many plain functions one worker runs at once.
+    /// Maximum number of plain functions that one worker runs concurrently.
     pub threads: usize,
-    /// How many `async def` calls one worker serves at once.
+    /// Maximum number of concurrent `async def` calls per worker.
     pub max_concurrent: usize,
-    /// The largest message between us and a worker.
+    /// Maximum size of a message between us and a worker.
     pub max_message_bytes: usize,
     pub limits: WorkerLimits,
 }
@@ -88,7 +88,7 @@ impl Default for WorkerSettings {
 }
 
 impl WorkerSettings {
-    /// What the configuration says, and defaults for the rest.
+    /// Creates settings from the configuration, with defaults for the rest.
     pub fn new(keys: &WorkerKeys) -> Self {
         Self {
             project_tools: None,
@@ -115,7 +115,7 @@ impl WorkerSettings {
     }
 }
 
-/// What the operating system enforces on a worker and its children, each by itself. `None` means no limit.
+/// Limits that the operating system enforces on a worker and its children, on each separately. `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerLimits {
     /// Private memory (`RLIMIT_DATA`).
@@ -132,7 +132,7 @@ impl Default for WorkerLimits {
 }
 
 impl WorkerLimits {
-    /// By the names of Python's `resource` module.
+    /// Serializes the limits under the names of Python's `resource` module.
     pub(super) fn to_json(&self) -> serde_json::Value {
         let pairs = [
             ("RLIMIT_DATA", self.memory_bytes),
@@ -144,20 +144,20 @@ impl WorkerLimits {
     }
 }
 
-/// What a tool may ask of the program. Must not block for long.
+/// What a tool may request from the program. Must not block for long.
 pub trait WorkerServices: Send + Sync {
-    /// The value of a secret. Only asked for names that the tool file lists.
+    /// Returns the value of a secret. Only called for names that the tool file lists.
     fn secret(&self, name: &str) -> Option<String>;
 
-    /// `tools.<pack>.<key>` of the configuration.
+    /// Returns `tools.<pack>.<key>` of the configuration.
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value>;
 
-    /// The absolute path of what a caller names, by the rules for files. May block.
+    /// Returns the absolute path for a path given by a caller, by the rules for files. May block.
     fn resolve_path(&self, _path: &str, _for_writing: bool) -> Result<PathBuf, ToolError> {
         Err(ToolError::unavailable("paths cannot be resolved here"))
     }
 
-    /// A line that a tool printed, without secrets.
+    /// Receives a line that a tool printed, without secrets.
     fn printed(&self, _pack: &str, _line: &str) {}
 }
 

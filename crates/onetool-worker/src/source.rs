@@ -21,7 +21,7 @@ pub struct WorkerSource {
 }
 
 impl WorkerSource {
-    /// Begins to read all tool files, and returns at once. Starts no worker.
+    /// Starts reading all tool files, and returns at once. Starts no worker.
     pub fn new(settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
         // Workers and `uv` run in other folders than this process.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
@@ -34,27 +34,27 @@ impl WorkerSource {
         Self { registry: Registry::new(settings.clone()), pool: Pool::new(settings, services) }
     }
 
-    /// Looks for changed files now.
+    /// Checks for changed files now.
     pub fn refresh(&self) {
         self.registry.refresh();
     }
 
-    /// The packs whose workers are running.
+    /// Returns the packs whose workers are running.
     pub fn running(&self) -> Vec<String> {
         self.pool.running()
     }
 
-    /// Lets a pack's worker end once its calls are done; the next call starts another.
+    /// Lets a pack's worker end once its calls are done; the next call starts a new one.
     pub fn restart(&self, pack: &str) {
         self.pool.restart(pack);
     }
 
-    /// What a pack's worker wrote to its standard error last.
+    /// Returns the last output of a pack's worker on standard error.
     pub fn last_words(&self, pack: &str) -> String {
         self.pool.last_words(pack)
     }
 
-    /// How many workers are running.
+    /// Returns the number of running workers.
     pub fn live_workers(&self) -> usize {
         self.pool.live()
     }

@@ -1,4 +1,4 @@
-//! What a child said last. Standard error is always read, so a child that says a lot never waits for us.
+//! Keeps the last output of a child. Standard error is always read, so a child that writes a lot never blocks.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ impl Tail {
         self.kept.drain(..surplus);
     }
 
-    /// The last lines, few enough to be shown.
+    /// Returns the last lines, few enough to be shown.
     pub(super) fn last_lines(&self) -> String {
         let (front, back) = self.kept.as_slices();
         let bytes = [front, back].concat();
@@ -54,17 +54,17 @@ mod tests {
     }
 }
 
-/// The longest line that is kept together.
+/// The maximum length of a line that is kept whole.
 const MAX_LINE: usize = 16 << 10;
 
-/// Bytes that arrive in pieces, as lines.
+/// Splits bytes that arrive in pieces into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// The lines that are complete now.
+    /// Returns the lines that are now complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut complete = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -76,7 +76,7 @@ impl Lines {
         complete
     }
 
-    /// What has no end yet.
+    /// Returns the incomplete last line.
     pub(super) fn rest(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.begun);
         if line.is_empty() {

@@ -1,5 +1,5 @@
-//! The task behind a running worker: it reads what the worker sends, answers what the tool asks for, interrupts calls that
-//! were given up, ends a worker that is idle, and tells everyone when the process has ended.
+//! The task behind a running worker: reads the worker's messages, answers the tool's requests, interrupts abandoned
+//! calls, ends an idle worker, and notifies everyone when the process has ended.
 //!
 //! **Invariant:** no process of the worker's group outlives its supervisor.
 
@@ -21,21 +21,21 @@ use super::protocol::{self, Incoming};
 use super::requests;
 use super::stderr::Lines;
 
-/// Requests of one worker that are answered at once; while there are more, nothing further is read from it.
+/// Maximum number of concurrent requests of one worker; at this number, nothing further is read from it.
 const MAX_REQUESTS: usize = 64;
-/// How long a worker may take to end by itself after its input has ended.
+/// How long a worker may take to exit after its input has ended.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
-/// How long what a dead worker wrote last may take to arrive.
+/// How long the last output of a dead worker may take to arrive.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 64 << 10;
-/// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
+/// A message may hold one value per this many bytes of the message size limit: values take more memory than text.
 const BYTES_PER_VALUE: usize = 32;
 
 /// How the process ended.
 #[derive(Debug, Clone, Copy)]
 enum Exit {
     NotYet,
-    /// `None` when it could not be found out.
+    /// `None` if it is unknown.
     Known(Option<ExitStatus>),
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Supervisor {
     status: Exit,
     commands: mpsc::UnboundedReceiver<Control>,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of line.
+    /// How many bytes of the buffer are known to contain no newline.
     scanned: usize,
     requests: JoinSet<()>,
-    /// Cancelled calls, and when they must have ended.
+    /// Cancelled calls, and the time by which they must have ended.
     graces: Vec<(Instant, u64)>,
 }
 
@@ -74,14 +74,14 @@ impl Supervisor {
         }
     }
 
-    /// Looks after the worker until nothing of it is left.
+    /// Supervises the worker until nothing of it is left.
     pub(super) async fn run(mut self, stderr: ChildStderr) {
         let listener = tokio::spawn(listen(self.worker.clone(), stderr));
         self.serve().await;
         self.worker.group.kill();
         self.await_exit().await;
         self.worker.group.end();
-        // The last words may still be on their way; a grandchild may hold the stream open for ever.
+        // The last output may still be on its way; a grandchild may hold the stream open forever.
         if tokio::time::timeout(DRAIN_TIME, &mut { listener }).await.is_err() {
             tracing::debug!(pack = self.worker.pack(), "standard error of a worker is still open");
         }
@@ -97,7 +97,7 @@ impl Supervisor {
         }
     }
 
-    /// Until the process has ended, or must.
+    /// Serves until the process has ended, or must end.
     async fn serve(&mut self) {
         let worker = self.worker.clone();
         let timer = tokio::time::sleep(worker.settings.idle_timeout);
@@ -141,7 +141,7 @@ impl Supervisor {
         let limit = self.worker.settings.idle_timeout;
         let idle = {
             let state = self.worker.state.lock();
-            // While calls are in flight the idle time has not begun.
+            // The idle time does not begin while calls are in flight.
             if state.pending.is_empty() { state.last_used + limit } else { Instant::now() + limit }
         };
         self.graces.iter().map(|(at, _)| *at).fold(idle, Instant::min)
@@ -179,7 +179,7 @@ impl Supervisor {
         });
     }
 
-    /// Ends its input; the host then ends by itself, after its exit handlers.
+    /// Closes its input; the host then exits by itself, after its exit handlers.
     async fn close(&mut self) {
         if let Ok(mut writer) = self.worker.writer.try_lock() {
             writer.take();
@@ -242,7 +242,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells every caller that is still waiting. `read` bytes of what was written may have been read.
+    /// Notifies every caller that is still waiting. At most `read` of the written bytes were read.
     fn end(&self, read: u64) {
         let worker = &self.worker;
         let (left, reason) = {
@@ -271,8 +271,8 @@ fn describe(exit: Exit) -> String {
     status.code().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
 }
 
-/// Takes what a worker prints: the end of it for errors, and all of it, line by line and within bounds, for the log and
-/// for whoever watches.
+/// Reads a worker's printed text: keeps its end for errors, and passes all of it, line by line and within limits, to
+/// the log and to observers.
 async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
     let mut chunk = vec![0; 8 << 10];
     let mut lines = Lines::default();

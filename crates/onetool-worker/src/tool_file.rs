@@ -1,4 +1,4 @@
-//! One tool file, read and not run: its pack, its functions and what they say of themselves.
+//! A tool file that is read but not run: its pack, its functions and their documentation.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use super::declared::Declared;
 use super::docstring::{self, Docstring};
 use super::metadata::{self, Header, Metadata};
 
-/// Larger files are not tool files. The bound also keeps the parser's stack use within [`READER_STACK`].
+/// Maximum size of a tool file. The limit also keeps the parser's stack use within [`READER_STACK`].
 pub(super) const MAX_FILE_BYTES: u64 = 512 << 10;
 /// Long chains of operators make deep syntax trees, and those are dropped recursively.
 pub(super) const READER_STACK: usize = 256 << 20;
@@ -30,14 +30,14 @@ pub(super) struct ToolFile {
     pub(super) path: PathBuf,
     pub(super) hash: blake3::Hash,
     pub(super) pack: Arc<Pack>,
-    /// The functions that are `async def`.
+    /// Functions declared with `async def`.
     pub(super) asynchronous: HashSet<String>,
     pub(super) metadata: Option<Metadata>,
-    /// What a user should know although the file works.
+    /// Problems that a user should know about although the file works.
     pub(super) warnings: Vec<FileProblem>,
 }
 
-/// Something wrong with a file: where and what.
+/// A problem with a file, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileProblem {
     pub(super) line: Option<usize>,
@@ -55,7 +55,7 @@ impl FileProblem {
     }
 }
 
-/// Reads a file's content. `default_pack` is the pack's name where the file gives none.
+/// Parses a file's content. `default_pack` is the pack's name if the file gives none.
 pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<ToolFile, FileProblem> {
     let source = std::str::from_utf8(content).map_err(|error| {
         let valid = String::from_utf8_lossy(&content[..error.valid_up_to()]);
@@ -122,13 +122,13 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
     Ok(ToolFile { path: path.to_owned(), hash, pack: Arc::new(pack), asynchronous, metadata, warnings })
 }
 
-/// What stands at the top level of a file.
+/// The top level of a file.
 #[derive(Default)]
 struct Module<'a> {
     description: Option<String>,
     pack: Option<(String, usize)>,
     docs: Option<PackDocs>,
-    /// Where `docs` says something that it cannot say.
+    /// The position of an invalid `docs`.
     odd_docs: Option<usize>,
     all: Option<Vec<(String, usize)>>,
     functions: IndexMap<String, &'a StmtFunctionDef>,
@@ -207,7 +207,7 @@ impl<'a> Module<'a> {
                 let offset = text.range().start().to_usize();
                 match PackDocs::read(text.value.to_str()) {
                     Some(docs) => self.docs = Some(docs),
-                    // Text with spaces is a constant of the file's own.
+                    // Text with spaces is the file's own constant.
                     None if text.value.to_str().contains(char::is_whitespace) => {}
                     None => self.odd_docs = Some(offset),
                 }
@@ -222,7 +222,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// What `__all__` names; without it, every function whose name does not start with an underscore.
+    /// Returns the functions named in `__all__`; without it, those whose names do not start with an underscore.
     fn exported(&self, source: &str, warnings: &mut Vec<FileProblem>) -> Vec<&'a StmtFunctionDef> {
         let Some(all) = &self.all else {
             return self.functions.values().filter(|function| !function.name.starts_with('_')).copied().collect();
@@ -295,7 +295,7 @@ fn spec(function: &StmtFunctionDef, module: &Module<'_>, source: &str) -> ToolSp
         output_schema: None,
         returns: documentation.returns.clone(),
         example: documentation.example.clone(),
-        // What is not said well is not believed.
+        // An invalid declaration is ignored.
         effect: module.declared.effect(function).unwrap_or_default(),
     }
 }
@@ -363,7 +363,8 @@ impl<'a> SignatureReader<'a> {
         });
     }
 
-    /// The schema of all arguments; `open` where more are taken than are named. A parameter's name needs no escape.
+    /// Returns the schema of all arguments; `open` if unnamed ones are accepted too. A parameter's name needs no
+    /// escaping.
     fn schema(&self, open: bool) -> InputSchema {
         let Self { properties, required, .. } = self;
         let required = if required.is_empty() { String::new() } else { format!(r#","required":[{required}]"#) };
@@ -372,7 +373,7 @@ impl<'a> SignatureReader<'a> {
         ))
     }
 
-    /// A literal, a constant of the file, or a member of one of its enumerations.
+    /// Evaluates a literal, a constant of the file, or a member of one of its enumerations.
     fn value_of(&self, default: &Expr) -> Option<Value> {
         match default {
             Expr::Name(name) => self.constants.get(name.id.as_str()).cloned(),

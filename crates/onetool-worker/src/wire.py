@@ -1,8 +1,8 @@
-# Values as JSON without loss: the Python side of `onetool_sdk::Value::to_wire`.
+# Lossless conversion of values to JSON: the Python side of `onetool_sdk::Value::to_wire`.
 #
-# Plain JSON stands for itself; everything else is {"$ot": type, "v": content}. Types of libraries that may not be
+# Plain JSON is written as it is; everything else as {"$ot": type, "v": content}. Types of libraries that may not be
 # installed (numpy, pandas, pydantic, PIL) are recognised by their shape, so that nothing is imported for them.
-# `cases/wire/vectors.json` says the format by examples.
+# `cases/wire/vectors.json` shows the format by example.
 
 import base64
 import json
@@ -20,7 +20,7 @@ _LOW, _HIGH = -(2**63), 2**63
 
 
 class Image:
-    """A picture as a result: the model sees it."""
+    """An image as a result: the model sees it."""
 
     def __init__(self, data, media_type="image/png"):
         self.data = bytes(data)
@@ -69,7 +69,7 @@ def _record(value, names, depth):
 
 
 def _foreign(value, depth):
-    """Objects of libraries, by their shape."""
+    """Converts objects of libraries, recognised by their shape."""
     kind = type(value)
     module = (kind.__module__ or "").split(".")[0]
     fields = getattr(kind, "model_fields", None) or getattr(kind, "__fields__", None)
@@ -113,7 +113,7 @@ def to_wire(value, depth=0):
         return _tagged("opaque", "<%s nested too deeply>" % kind.__name__)
     above = _above.__dict__.setdefault("ids", set())
     if id(value) in above:
-        # Python itself shows a container within itself like this.
+        # Python itself shows a container inside itself like this.
         return _tagged("opaque", {list: "[...]", tuple: "(...)"}.get(kind, "{...}"))
     above.add(id(value))
     try:
@@ -122,7 +122,7 @@ def to_wire(value, depth=0):
         above.discard(id(value))
 
 
-_above = threading.local()  # the containers that are being written
+_above = threading.local()  # the containers being written
 
 
 def _compound(value, kind, depth):
@@ -172,7 +172,7 @@ def _compound(value, kind, depth):
             return _tagged("opaque" if value.tzinfo else "time", value.isoformat())
         if isinstance(value, datetime.timedelta):
             micros = value // datetime.timedelta(microseconds=1)
-            # The longest spans do not fit a JSON number that both sides read alike: they travel as digits.
+            # The longest spans do not fit a JSON number that both sides read alike: they are sent as digits.
             return _tagged("timedelta", micros if abs(micros) < 1 << 63 else str(micros))
     pathlib = _module("pathlib")
     if pathlib and isinstance(value, pathlib.PurePath):
@@ -188,7 +188,7 @@ _VIEWS = frozenset((type({}.keys()), type({}.values()), type({}.items())))
 
 
 def _module(name):
-    """A module that is loaded already: a value of its types cannot exist otherwise."""
+    """Returns a module if it is already loaded: otherwise a value of its types cannot exist."""
     return sys.modules.get(name)
 
 

@@ -1,11 +1,11 @@
-# The worker host: imports one tool file and serves calls to it, JSON-RPC 2.0, one JSON object a line.
+# The worker host: imports one tool file and serves calls to it, JSON-RPC 2.0, one JSON object per line.
 #
 # The channel is the standard input and output that the process was started with, moved to private descriptors before
-# anything else runs. Standard input then reads nothing and standard output goes where standard error goes, so whatever
-# the tool prints, reads or closes cannot disturb the channel.
+# anything else runs. Standard input is then empty and standard output goes to standard error, so whatever the tool
+# prints, reads or closes cannot disturb the channel.
 #
-# Threads: the reader (takes messages, never runs a tool); the main thread, which runs a plain function when it is free; as
-# many more threads as plain functions run beside that one (the other end limits how many); and, where the file has
+# Threads: the reader (receives messages, never runs a tool); the main thread, which runs a plain function when it is
+# free; one more thread per further concurrent plain function (the other end limits how many); and, if the file has
 # `async def` functions, an event loop. When the channel ends, the process group ends.
 
 import inspect
@@ -41,7 +41,7 @@ for _stream in (sys.stdout, sys.stderr):
 
 
 class CallCancelled(KeyboardInterrupt):
-    """The caller gave this call up."""
+    """The caller abandoned this call."""
 
 
 class ToolError(RuntimeError):
@@ -56,7 +56,7 @@ _coercers = {}
 _waiting = {}
 _counter = iter(range(1, sys.maxsize)).__next__
 _active = set()
-# The trace that a call is part of, by call.
+# The trace headers, by call.
 _traces = {}
 _tasks = {}
 _loop = None
@@ -64,11 +64,11 @@ _pack = ""
 _limit = 64 << 20
 _forked = False
 _running = None  # the id of the call on the main thread
-_interrupt = None  # the id of the call on the main thread that is to be interrupted
+_interrupt = None  # the id of the call on the main thread that must be interrupted
 _sending = False  # whether the main thread is in the middle of a message
-_cancelled = set()  # ids of queued calls that were given up before they began
+_cancelled = set()  # ids of queued calls that were abandoned before they began
 _local = threading.local()
-_turns = threading.Lock()  # who runs what: the fields below, and those of every _ThreadCall
+_turns = threading.Lock()  # guards the assignment of calls: the fields below, and those of every _ThreadCall
 _main_is_free = False
 _free_threads = []  # the queues of threads that wait for a call
 _thread_calls = {}  # calls on threads other than the main one, by id
@@ -76,13 +76,13 @@ _MAX_FREE_THREADS = 32
 
 
 class _ThreadCall:
-    """A plain call on a thread of its own."""
+    """A plain call on a separate thread."""
 
     __slots__ = ("thread", "cancelled", "shielded", "future")
 
     def __init__(self):
         self.thread = threading.get_ident()
-        self.cancelled = False  # given up by the caller
+        self.cancelled = False  # abandoned by the caller
         self.shielded = False  # must not be interrupted now
         self.future = None  # what it waits for on the event loop
 
@@ -188,7 +188,7 @@ def _read_forever():
 
 
 def _refuse(line, error):
-    """A message whose values Python cannot hold (a date in the year 10000): whoever waits for it must know."""
+    """Reports a message whose values Python cannot hold (a date in the year 10000) to the waiting side."""
     error = ValueError("a value could not be read: %s" % error)
     message = json.loads(line)
     if message.get("method") is not None:
@@ -261,7 +261,7 @@ def _on_interrupt(_signal, _frame):
 
 
 def _hand_out(message):
-    """Gives a plain call to the main thread where that is free, else to another."""
+    """Gives a plain call to the main thread if it is free, otherwise to another."""
     global _main_is_free
     with _turns:
         if _main_is_free:
@@ -273,14 +273,15 @@ def _hand_out(message):
         box = queue.SimpleQueue()
         try:
             threading.Thread(target=_serve_on_thread, args=(box,), name="onetool-call", daemon=True).start()
-        except RuntimeError:  # no more threads can be had: it waits for the main one
+        except RuntimeError:  # no more threads can be started: it waits for the main one
             _queue.put(message)
             return
     box.put(message)
 
 
 def _free_main():
-    """The main thread takes the next call. Said before it answers: a caller that waits for each answer stays on it."""
+    """Lets the main thread take the next call. Called before it answers: a caller that waits for each answer stays on
+    it."""
     global _main_is_free
     with _turns:
         _main_is_free = _queue.empty()
@@ -294,7 +295,7 @@ def _serve_on_thread(box):
             _thread_calls.pop(call_id, None)
             stays = len(_free_threads) < _MAX_FREE_THREADS
             if stays:
-                _free_threads.append(box)  # before the answer: the call that it brings on finds this thread
+                _free_threads.append(box)  # before the answer, so that the call it triggers finds this thread
         _reply(call_id, data)
 
 
@@ -321,7 +322,7 @@ def _serve_beside(message):
 
 
 def _shield(call):
-    """From here on the call is not interrupted. Where it was given up before, it is now."""
+    """Prevents interrupts of the call from here on. If it was abandoned before, raises now."""
     with _turns:
         if call.cancelled:
             call.shielded = True
@@ -338,15 +339,15 @@ def _unshield(call):
 
 
 def _raise_in_thread(thread, kind):
-    """Raises `kind` in a thread before its next instruction; `None` takes back what was not raised yet. What the thread
-    waits for in the operating system or in an extension module is not interrupted."""
+    """Raises `kind` in a thread before its next instruction; `None` withdraws an exception not raised yet. Waits in the
+    operating system or in an extension module are not interrupted."""
     try:
         import ctypes
 
         kind = ctypes.py_object(kind) if kind is not None else None
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), kind)
     except Exception:
-        pass  # an interpreter without ctypes: the call goes on until its worker is replaced
+        pass  # an interpreter without ctypes: the call continues until its worker is replaced
 
 
 def _cancel_beside(call):
@@ -461,7 +462,7 @@ def _is_cancelled(error):
 
 
 def _trace(error):
-    """The traceback without the frames of this host."""
+    """Returns the traceback without the frames of this host."""
     try:
         import traceback
 
@@ -480,7 +481,7 @@ def _trace(error):
 
 
 def _without_host(frames):
-    """Only the frames of the tool and of what it uses, so that the last one is where its author looks."""
+    """Keeps only the frames of the tool and of the code it uses, so that the last one is where its author looks."""
     import types
 
     kept, host = [], globals()
@@ -589,7 +590,7 @@ def _limit_resources(limits):
 
 
 def _import_file(path):
-    """Imports the file as a module. Its own bytecode is not cached: two edits within a second must both be seen."""
+    """Imports the file as a module. Its own bytecode is not cached: two edits within a second must both take effect."""
     import importlib.util
 
     stem = os.path.splitext(os.path.basename(path))[0]

@@ -1,8 +1,8 @@
 //! Idempotency keys: what a client sends so that a repeated request means the same run.
 
-/// The key in a request's head.
+/// Header that contains the key.
 pub(crate) const HEADER: &str = "idempotency-key";
-/// A key's length at most.
+/// Maximum length of a key.
 const MAX_KEY: usize = 256;
 
 /// Checks a key.

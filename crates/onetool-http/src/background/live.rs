@@ -1,6 +1,6 @@
 //! A run that this process executes and that outlives the request that started it.
 //!
-//! Whoever has a request open may listen to it, answer its questions and take its reply; when nobody has, it goes on.
+//! Any open request may listen to it, answer its questions and take its reply; without one, the run continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mcp::{Questions, ReplyPreferences};
 
-/// Questions of one run that may be open at one time.
+/// Maximum number of open questions of one run.
 const MAX_QUESTIONS: usize = 16;
-/// A message's length at most.
+/// Maximum length of a message.
 const MAX_MESSAGE: usize = 500;
 
 pub(crate) struct LiveRun {
@@ -33,15 +33,15 @@ pub(crate) struct LiveRun {
     pub(crate) cancel: CancellationToken,
     state: Mutex<LiveState>,
     changed: watch::Sender<u64>,
-    /// What others know of it. Held while that changes.
+    /// How the run is recorded. Locked while that changes.
     pub(super) recording: tokio::sync::Mutex<Recording>,
 }
 
-/// What others know of a run.
+/// How a run is recorded for other processes.
 pub(super) enum Recording {
     /// It was recorded before it began.
     Before,
-    /// Nothing yet: what it does is in memory.
+    /// Not recorded yet: its progress is only in memory.
     Memory {
         journal: Arc<Journal>,
         ctx: Box<CallContext>,
@@ -64,7 +64,7 @@ struct LiveState {
     listener: Option<Arc<dyn ProgressSink>>,
 }
 
-/// What a run came to.
+/// The result of waiting for a run.
 pub(crate) enum LiveStep {
     Finished(Arc<RunReply>),
     NeedsInput(InputRequests),
@@ -93,7 +93,7 @@ impl LiveRun {
         }
     }
 
-    /// What a reply says of the run.
+    /// Returns the final status that a reply implies.
     fn ends_as(&self, reply: &RunReply) -> RunStatus {
         match reply.is_error {
             true if self.cancel.is_cancelled() => RunStatus::Cancelled,
@@ -102,17 +102,17 @@ impl LiveRun {
         }
     }
 
-    /// What it said last of its progress.
+    /// Returns its last progress message.
     pub(crate) fn message(&self) -> Option<String> {
         self.state.lock().message.clone()
     }
 
-    /// What it wants to know.
+    /// Returns its open questions.
     pub(crate) fn questions(&self) -> InputRequests {
         self.state.lock().open.iter().map(|(key, (request, _))| (key.clone(), request.clone())).collect()
     }
 
-    /// Hands over answers. Questions that are left out stay open.
+    /// Delivers answers. Unanswered questions stay open.
     pub(crate) fn answer(&self, answers: InputResponses) {
         let mut state = self.state.lock();
         for (key, answer) in answers {
@@ -124,13 +124,13 @@ impl LiveRun {
         self.tell();
     }
 
-    /// Gives up a question: nobody can be asked.
+    /// Drops a question, because nobody can be asked.
     pub(crate) fn give_up(&self, key: &str) {
         self.state.lock().open.remove(key);
         self.tell();
     }
 
-    /// From now on progress goes to `listener` too.
+    /// Sends progress to `listener` too from now on.
     pub(crate) fn listen(&self, listener: Option<Arc<dyn ProgressSink>>) {
         self.state.lock().listener = listener;
     }
@@ -180,7 +180,7 @@ impl LiveRun {
         self.tell();
     }
 
-    /// Says when its questions or its reply have changed.
+    /// Notifies when its questions or its reply have changed.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -190,7 +190,7 @@ impl LiveRun {
     }
 }
 
-/// Progress: the last message is remembered, and whoever listens hears all.
+/// Remembers the last progress message, and forwards all reports to the listener.
 pub(super) struct LiveProgress(pub(super) Arc<LiveRun>);
 
 impl ProgressSink for LiveProgress {
@@ -205,7 +205,7 @@ impl ProgressSink for LiveProgress {
     }
 }
 
-/// Questions of such a run to its client.
+/// Sends the questions of such a run to its client.
 pub(super) struct LiveClient {
     pub(super) run: Arc<LiveRun>,
     /// How long a question waits for its answer.

@@ -1,9 +1,9 @@
 //! Background runs: MCP tasks, runs with an idempotency key and `POST /runs`.
 //!
-//! A run is recorded before anybody is told of it, executed here as a task of its own where there is time and all that it
-//! needs, and its reply is kept until its time is over. What is kept is behind the state's interfaces, so that a run can be
-//! looked at, cancelled and fetched through every process that shares the state, and is taken over by another when its own
-//! ends ([`onetool_run::durable`]); only questions and progress need the one that executes it.
+//! A run is recorded before it is announced, executed here as a task of its own if this server has capacity and
+//! everything that the run needs, and its reply is kept until it expires. Records are behind the state's interfaces, so
+//! that a run can be inspected, cancelled and fetched through every process that shares the state, and is taken over by
+//! another when its own ends ([`onetool_run::durable`]); only questions and progress need the one that executes it.
 
 pub(crate) mod key;
 mod live;
@@ -35,9 +35,9 @@ use crate::mcp::{AskedClient, ReplyPreferences};
 use crate::{BackgroundSettings, Principal, Service};
 use live::{LiveClient, LiveProgress, Recording};
 
-/// How often a run of another process is looked at by whoever waits for it.
+/// Poll interval for a run that another process executes.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long one look at a run of another process lasts.
+/// How long one wait for a run of another process lasts.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A run to start.
@@ -46,21 +46,21 @@ pub(crate) struct StartRun {
     pub(crate) command: String,
     pub(crate) origin: RunOrigin,
     pub(crate) client: RunClient,
-    /// The run that a repeated request means.
+    /// Idempotency key; repeated requests with it refer to the same run.
     pub(crate) key: Option<String>,
     pub(crate) ttl: Option<Duration>,
-    /// What the server that executes it must have.
+    /// Tags that the server that executes it must have.
     pub(crate) tags: Vec<String>,
 }
 
-/// Who a run is for, as its tools see it.
+/// The client of a run, as its tools see it.
 pub(crate) struct RunClient {
     pub(crate) caller: Caller,
-    /// Whose sessions of runs it may use.
+    /// The owner of the run sessions that it may use.
     pub(crate) owner: Arc<str>,
-    /// Who that is, for policies and records.
+    /// The requester, for policies and records.
     pub(crate) requester: Arc<Requester>,
-    /// What its client can be asked, if there is one.
+    /// What its client can be asked, if it has one.
     pub(crate) capabilities: Option<ClientCapabilities>,
     /// The form in which it wants the reply.
     pub(crate) reply: ReplyPreferences,
@@ -74,17 +74,18 @@ impl RunClient {
     }
 }
 
-/// What came of it.
+/// The outcome of starting a run.
 pub(crate) enum Started {
     New(Arc<LiveRun>, RunRecord),
-    /// It was started before, or waits for another server.
+    /// It was started before.
     Before(RunRecord),
+    /// It waits for another server.
     Queued(RunRecord),
 }
 
 /// Why a run was not started.
 pub(crate) enum StartError {
-    /// Whoever asks has used up what they may. Nothing is kept of it: a repeated request may be let in.
+    /// The requester has reached a limit. Nothing is recorded: a repeated request may be admitted.
     Refused(Box<Refusal>),
     Store(RunStoreError),
 }
@@ -101,7 +102,7 @@ pub(crate) struct RunView {
     pub(crate) questions: InputRequests,
 }
 
-/// A run that begins here.
+/// A run that starts here.
 struct Begin {
     client: RunClient,
     admission: Option<Admission>,
@@ -111,9 +112,9 @@ pub(crate) struct Background {
     service: Arc<dyn Service>,
     live: Mutex<HashMap<(Owner, RunId), Arc<LiveRun>>>,
     durable: Arc<Durable>,
-    /// The process ends: nothing new begins here.
+    /// The process is ending: no run starts here.
     is_ending: AtomicBool,
-    /// What waited when it was last counted; `None` while shared state is away.
+    /// The backlog when last counted; `None` while the shared state is unavailable.
     backlog: Mutex<Option<Backlog>>,
 }
 
@@ -125,7 +126,7 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(StateError::Invalid(format!("the shared state failed inside: {error}")).into()))
 }
 
-/// The outcome of a task that goes on when nobody waits for it.
+/// Returns the outcome of a task that continues when nobody waits for it.
 async fn joined<T, E: From<RunStoreError>>(task: tokio::task::JoinHandle<Result<T, E>>) -> Result<T, E> {
     task.await.unwrap_or_else(|error| {
         let error = StateError::Invalid(format!("the server failed inside: {error}"));
@@ -165,12 +166,12 @@ impl Background {
         blocking(move || store.owner(fingerprint)).await
     }
 
-    /// Whether there is time for another run here.
+    /// Whether this server has capacity for another run.
     fn has_time(&self) -> bool {
         !self.is_ending.load(Ordering::Acquire) && self.live.lock().len() < self.settings().max_running
     }
 
-    /// Lets a run in, records it and starts it, unless it was started before. Whoever asks may go away meanwhile.
+    /// Admits a run, records it and starts it, unless it was started before. Continues if the caller is dropped.
     pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, StartError> {
         let background = self.clone();
         joined(crate::task::spawn(async move { background.record_and_run(run).await })).await
@@ -191,7 +192,7 @@ impl Background {
             self.spawn_recorded(&live, taken, asked, Some(begin));
             return Ok(Started::New(live, record));
         }
-        // Whoever executes it finds a place for it.
+        // The server that executes it admits it again.
         if let Some(admission) = admission {
             admission.end().await;
         }
@@ -201,7 +202,7 @@ impl Background {
         }
     }
 
-    /// Room for a run that begins; a repeated request asks for nothing more than the first.
+    /// Admits a run; a repeated request needs no admission of its own.
     async fn admission(&self, run: &StartRun, id: &RunId) -> Result<Option<Admission>, StartError> {
         let (runner, mut ctx) = (self.service.runner(), run.client.context());
         ctx.run_id = id.as_str().into();
@@ -212,7 +213,7 @@ impl Background {
             Ok(admission) => return Ok(Some(admission)),
             Err(refusal) => refusal,
         };
-        // The first request may have begun it meanwhile, and have the place.
+        // The first request may have started it meanwhile, and hold the admission.
         if self.is_repeated(run, id).await { Ok(None) } else { Err(StartError::Refused(Box::new(refusal))) }
     }
 
@@ -220,14 +221,14 @@ impl Background {
         run.key.is_some() && self.get(&run.owner, id).await.is_ok()
     }
 
-    /// Starts a run that nobody but its request knows of yet.
+    /// Starts a run that only its request knows of yet.
     pub(crate) fn run_unrecorded(self: &Arc<Self>, owner: Owner, command: String, client: RunClient) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
         self.spawn_unrecorded(&live, client);
         live
     }
 
-    /// Records such a run, so that it may be told of and outlives its request.
+    /// Records such a run, so that it can be announced and outlives its request.
     pub(crate) async fn record(
         self: &Arc<Self>,
         live: &Arc<LiveRun>,
@@ -285,7 +286,7 @@ impl Background {
         blocking(move || store.create(&new, is_here, settings.limits)).await
     }
 
-    /// What of a run's context only this process has.
+    /// Adds the parts of a run's context that only this process has.
     fn connect(&self, live: &Arc<LiveRun>, client: Option<RunClient>, ctx: &mut CallContext) {
         ctx.cancel = live.cancel.clone();
         ctx.progress = Arc::new(LiveProgress(live.clone()));
@@ -344,7 +345,7 @@ impl Background {
         });
     }
 
-    /// Keeps in a run's record what it asks, so that every server can tell its client.
+    /// Keeps a run's questions in its record, so that every server can forward them to the client.
     fn note_questions(&self, live: &Arc<LiveRun>) {
         if !self.service.served().state.is_shared() {
             return;
@@ -399,7 +400,7 @@ impl Background {
             let options = RunOptions { timeout: Some(timeout), ..reply.options() };
             let run = AssertUnwindSafe(runner.run_with_options(&live.command, ctx.clone(), options)).catch_unwind();
             let reply = run.await.unwrap_or_else(|_| failed_inside());
-            // Whoever hears of the end finds it in the record.
+            // The record must be complete before waiters are notified.
             let mut recording = live.recording.lock().await;
             let is_cancelled = live.cancel.is_cancelled();
             let reply = match std::mem::replace(&mut *recording, Recording::Ended) {
@@ -427,7 +428,7 @@ impl Background {
         self.live.lock().get(&(owner.clone(), id.clone())).cloned()
     }
 
-    /// The run itself, if this process executes it.
+    /// Returns the run itself, if this process executes it.
     pub(crate) fn find(&self, owner: &Owner, id: &RunId) -> Option<Arc<LiveRun>> {
         self.live(owner, id)
     }
@@ -449,7 +450,7 @@ impl Background {
         record.questions = None;
         match (questions.is_empty(), record.status) {
             (false, _) => record.status = RunStatus::InputRequired,
-            // It was answered a moment ago.
+            // It was answered a moment ago, and the record is not updated yet.
             (true, RunStatus::InputRequired) => record.status = RunStatus::Working,
             _ => {}
         }
@@ -472,14 +473,14 @@ impl Background {
         blocking(move || store.command(&owner, &id)).await
     }
 
-    /// The reply of a run, if it has one.
+    /// Returns the reply of a run, if it has one.
     pub(crate) async fn reply(&self, owner: &Owner, id: &RunId) -> Result<Option<RunReply>, RunStoreError> {
         let (store, owner, id) = (self.store(), owner.clone(), id.clone());
         let bytes = blocking(move || store.reply(&owner, &id)).await?;
         Ok(bytes.and_then(|bytes| durable::reply::read(&bytes)))
     }
 
-    /// Waits until a run has ended or asks something, at most this long.
+    /// Waits until a run has ended or needs input, at most this long.
     pub(crate) async fn wait(&self, owner: &Owner, id: &RunId, patience: Duration) -> Result<RunView, RunStoreError> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
@@ -494,14 +495,14 @@ impl Background {
                     let none = std::collections::BTreeSet::new();
                     let _ = tokio::time::timeout(left, live.advance(&none)).await;
                 }
-                // Its end is being written, or another process has it.
+                // Its end is being written, or another process executes it.
                 _ => tokio::time::sleep(LOOK.min(left)).await,
             }
         }
     }
 
-    /// The reply of a run that another process executes, or that has ended. A run that waits for a person has none yet, and
-    /// one that was cancelled or interrupted has none at all: then it is said why.
+    /// Returns the reply of a run that another process executes, or that has ended. A run that waits for a person has
+    /// none yet, and a cancelled or interrupted one has none at all: then the reply explains why.
     pub(crate) async fn reply_at_end(&self, owner: &Owner, id: &RunId) -> Result<RunReply, RunStoreError> {
         loop {
             let record = self.wait(owner, id, PATIENCE).await?.record;
@@ -516,7 +517,7 @@ impl Background {
         }
     }
 
-    /// Ends a run. One that has ended stays as it is; the record says which.
+    /// Cancels a run. One that has ended is not changed; the record tells which.
     pub(crate) async fn cancel(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let live = self.live(owner, id);
         let (store, approvals, of, which) = (self.store(), self.durable.approvals(), owner.clone(), id.clone());
@@ -534,12 +535,12 @@ impl Background {
         Ok(record)
     }
 
-    /// Lets a run go on that was interrupted.
+    /// Resumes an interrupted run.
     pub(crate) async fn resume(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<RunRecord, RunStoreError> {
         self.durable.resume(owner, id, unknown).await
     }
 
-    /// Gives a run up that was interrupted.
+    /// Abandons an interrupted run.
     pub(crate) async fn abandon(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let (store, approvals, owner, id) = (self.store(), self.durable.approvals(), owner.clone(), id.clone());
         blocking(move || {
@@ -552,14 +553,14 @@ impl Background {
         .await
     }
 
-    /// Ends a run and forgets it.
+    /// Cancels a run and deletes it.
     pub(crate) async fn remove(&self, owner: &Owner, id: &RunId) -> Result<(), RunStoreError> {
         self.cancel(owner, id).await?;
         let (store, owner, id) = (self.store(), owner.clone(), id.clone());
         blocking(move || store.remove(&owner, &id)).await
     }
 
-    /// Hands answers to a run of this process.
+    /// Delivers answers to a run of this process.
     pub(crate) fn answer(&self, owner: &Owner, id: &RunId, answers: InputResponses) -> bool {
         match self.live(owner, id) {
             Some(live) => {
@@ -575,27 +576,27 @@ impl Background {
         self.live.lock().keys().any(|(_, live)| live.as_str() == id)
     }
 
-    /// Whether a run of this process waits for an answer of its client.
+    /// Whether a run of this process waits for its client's answer.
     pub(crate) fn is_asking(&self) -> bool {
         self.live.lock().values().any(|live| live.status() == RunStatus::InputRequired)
     }
 
-    /// How many background runs are under way here.
+    /// Returns the number of background runs in progress here.
     pub(crate) fn active(&self) -> usize {
         self.live.lock().len()
     }
 
-    /// What waits for a server that has time, at all servers, as of some seconds ago.
+    /// Returns the runs that wait for a free server, over all servers, as of a few seconds ago.
     pub(crate) fn backlog(&self) -> Option<Backlog> {
         self.backlog.lock().clone()
     }
 
-    /// Takes no further runs from the queue, and starts none: those that come in wait for others.
+    /// Takes no further runs from the queue, and starts none: new ones wait for other servers.
     pub(crate) fn stop_taking(&self) {
         self.is_ending.store(true, Ordering::Release);
     }
 
-    /// The process ends: runs that have not ended are given back, and others go on with them.
+    /// The process is ending: unfinished runs are handed back, and others resume them.
     pub(crate) async fn shutdown(&self) {
         self.stop_taking();
         let handed = self.durable.hand_back().await;
@@ -609,7 +610,7 @@ impl Background {
     }
 }
 
-/// What stands for the reply of a run that has none.
+/// Returns a substitute for the reply of a run that has none.
 pub(crate) fn without_reply(record: &RunRecord) -> RunReply {
     let reason = record.message.clone().unwrap_or_else(|| "it has no reply".to_owned());
     let kind = if record.status == RunStatus::Cancelled { "CancelledError" } else { "RuntimeError" };

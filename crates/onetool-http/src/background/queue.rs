@@ -1,4 +1,4 @@
-//! Looks for runs that wait: those that another server began and lost, and those that need what this one has.
+//! Polls for queued runs: those that another server began and lost, and those that need what this one has.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::live::{LiveRun, Recording};
 use super::{Background, blocking};
 
-/// How often calls that wait for a person are looked for.
+/// Poll interval for calls that wait for a person.
 const ASKED: Duration = Duration::from_secs(1);
-/// How often it is looked for what has expired.
+/// Interval for removing expired runs.
 const SWEEP: Duration = Duration::from_mins(1);
-/// How often it is counted what waits, for measurements.
+/// Interval for counting the backlog, for metrics.
 const COUNT: Duration = Duration::from_secs(2);
-/// While shared state cannot be reached, it is asked less often.
+/// Poll interval while the shared state is unavailable.
 const AWAY: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken) {
@@ -32,7 +32,7 @@ pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken)
         pause = background.store().look_every();
         if background.take_some().await.is_err() {
             pause = AWAY;
-            // Nobody knows what waits.
+            // The backlog is unknown.
             *background.backlog.lock() = None;
             counted = None;
             continue;
@@ -56,7 +56,7 @@ pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken)
 }
 
 impl Background {
-    /// Takes runs that wait, as long as there is time for them.
+    /// Takes queued runs as long as there is capacity.
     async fn take_some(self: &Arc<Self>) -> Result<(), RunStoreError> {
         while self.has_time() {
             let (store, tags, since) = (self.store(), self.service.tags(), Instant::now());
@@ -73,7 +73,7 @@ impl Background {
         Ok(())
     }
 
-    /// Calls of runs without a process that wait for a person.
+    /// Refreshes the calls that wait for a person, of runs without a process.
     async fn look_for_questions(&self) {
         let Some(admin) = self.service.admin() else { return };
         let _ = blocking(move || admin.approvals.refresh()).await;

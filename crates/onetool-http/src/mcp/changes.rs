@@ -184,7 +184,7 @@ impl News {
     }
 }
 
-/// What a session does when one of its documents was written.
+/// The action of a session when one of its documents was written.
 pub(super) struct Follow {
     pub(super) key: Key,
     pub(super) refresh: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,

@@ -1,4 +1,4 @@
-//! How long things took, in fixed buckets: adding is a few instructions and never waits.
+//! Durations in fixed buckets: adding takes a few instructions and never blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,15 +9,15 @@ pub const BOUNDS: [f64; 16] =
 
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The last one is what is slower than every bound.
+    /// The last bucket counts durations beyond every bound.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     nanoseconds: AtomicU64,
 }
 
-/// What a histogram held at one moment.
+/// A snapshot of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramValue {
-    /// By bucket, not summed up.
+    /// Per bucket, not cumulative.
     pub buckets: [u64; BOUNDS.len() + 1],
     pub count: u64,
     /// Seconds.

@@ -1,7 +1,7 @@
-//! Measurements of a server, for `/metrics` and for whoever else collects them.
+//! Measurements of a server, for `/metrics` and other collectors.
 //!
-//! Whoever measures adds families to a [`Metrics`]; [`Metrics::text`] writes them as Prometheus reads them. Labels come
-//! from fixed sets, or are capped: what is beyond [`MAX_LABELS`] counts as `other`.
+//! Each component adds families to a [`Metrics`]; [`Metrics::text`] writes them in the Prometheus text format. Labels
+//! come from fixed sets, or are capped: values beyond [`MAX_LABELS`] count as `other`.
 
 mod histogram;
 mod process;
@@ -16,11 +16,11 @@ pub(crate) use requests::Requests;
 pub(crate) use route::{MetricsRoute, routed, router};
 pub(crate) use site::SiteMeasures;
 
-/// Different values of one label, such as packs; more count as [`OTHER`].
+/// Maximum number of values of one label, such as packs; more count as [`OTHER`].
 pub const MAX_LABELS: usize = 100;
 pub const OTHER: &str = "other";
 
-/// What a family measures.
+/// The kind of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -49,7 +49,7 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// Everything that is measured, at one moment.
+/// A snapshot of all measurements.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
     pub families: Vec<Family>,
@@ -62,13 +62,13 @@ impl Metrics {
         FamilyWriter(&mut self.families[at].samples)
     }
 
-    /// A family of one number.
+    /// Adds a family with a single number.
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
     pub fn number(&mut self, kind: Kind, name: &'static str, help: &'static str, value: u64) {
         self.family(kind, name, help).add(Vec::new(), value as f64);
     }
 
-    /// As Prometheus reads it.
+    /// Returns the Prometheus text format.
     pub fn text(&self) -> String {
         text::write(self)
     }

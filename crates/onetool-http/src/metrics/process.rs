@@ -1,4 +1,4 @@
-//! This process, as the system sees it.
+//! Metrics of this process, as reported by the system.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use super::{Kind, Metrics};
 static STARTED: LazyLock<f64> =
     LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
 
-/// Remembers when the process started, and adds what is known of it.
+/// Adds the metrics of the process, including its start time.
 pub(crate) fn process(metrics: &mut Metrics) {
     metrics
         .family(Kind::Gauge, "onetool_build_info", "The version that runs; always 1.")

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use super::{Histogram, Kind, MAX_LABELS, Metrics, OTHER};
 
-/// Counts requests. Routes are those that are declared; everything else is `other`.
+/// Counts requests. Only declared routes are distinguished; everything else is `other`.
 #[derive(Default)]
 pub(crate) struct Requests {
     counts: RwLock<HashMap<(String, &'static str, u16), Arc<AtomicU64>>>,

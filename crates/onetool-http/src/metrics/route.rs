@@ -1,4 +1,4 @@
-//! `GET /metrics`: for whoever may read, and for whoever holds the token that is made for it alone.
+//! `GET /metrics`: for tokens with the scope `read`, and for the dedicated metrics token.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::{AccessPolicy, Scope};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The route that answered, beside the answer.
+/// The route that answered, attached to the response.
 #[derive(Clone)]
 pub(crate) struct MetricsRoute(pub(crate) MatchedPath);
 
-/// Notes for every answer which route made it.
+/// Attaches the matched route to every response.
 pub(crate) fn routed(router: Router) -> Router {
     router.layer(middleware::from_fn(async |request: Request, next: Next| {
         let route = request.extensions().get::<MatchedPath>().cloned();
@@ -33,7 +33,7 @@ pub(crate) fn routed(router: Router) -> Router {
     }))
 }
 
-/// The route. `measure` says what there is to tell.
+/// Returns the route. `measure` takes the measurements.
 pub(crate) fn router(
     access: Arc<AccessPolicy>,
     token: Option<String>,

@@ -1,4 +1,4 @@
-//! What a server measures of itself.
+//! A server's measurements of itself.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::background::Background;
 use crate::drain::Drain;
 use crate::mcp::SessionCount;
 
-/// Where the measurements of a server come from.
+/// The sources of a server's measurements.
 #[derive(Clone)]
 pub(crate) struct SiteMeasures {
     pub(crate) service: Arc<dyn Service>,
@@ -19,7 +19,7 @@ pub(crate) struct SiteMeasures {
 }
 
 impl SiteMeasures {
-    /// All that is measured, now.
+    /// Takes all measurements.
     pub(crate) fn now(&self) -> Metrics {
         let mut metrics = Metrics::default();
         process(&mut metrics);
@@ -37,7 +37,7 @@ impl SiteMeasures {
         metrics
     }
 
-    /// Runs that wait for any server, as every server tells it alike.
+    /// Adds the runs queued for any server; every server reports the same values.
     fn add_backlog(&self, metrics: &mut Metrics) {
         let Some(backlog) = self.background.backlog() else { return };
         let help = "Background runs that wait for a server, over all servers.";

@@ -1,5 +1,5 @@
-//! The issuer's public keys, read when they are needed: at the first token, when a token names a key that is not known,
-//! and now and then. However many tokens with unknown keys come, the issuer is asked seldom.
+//! The issuer's public keys, read when they are needed: at the first token, when a token names an unknown key, and
+//! periodically. The rate of requests to the issuer is limited, however many tokens with unknown keys arrive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,21 +12,21 @@ use serde_json::Value as Json;
 
 use super::jwt::{Parsed, PublicKey};
 
-/// Keys are read again after this long.
+/// Keys are read again after this time.
 const FRESH: Duration = Duration::from_mins(10);
-/// A token with an unknown key makes us ask again, but no sooner than this after the last time.
+/// Minimum interval between requests to the issuer for unknown keys.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BODY: usize = 256 << 10;
 const MAX_KEYS: usize = 100;
-/// Keys that are tried for a token that names none.
+/// Maximum number of keys tried for a token that names none.
 const MAX_TRIED: usize = 8;
 
 pub(super) struct Keys {
     issuer: String,
     jwks_url: Option<Url>,
     known: RwLock<Option<Known>>,
-    /// One request at a time; when the last one was.
+    /// Serializes requests; holds the time of the last one.
     asking: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -41,7 +41,7 @@ impl Keys {
         Self { issuer, jwks_url, known: RwLock::default(), asking: tokio::sync::Mutex::default() }
     }
 
-    /// The keys that a token may be signed with. The error says why there are none at all.
+    /// Returns the keys that a token may be signed with. The error says why no keys are available.
     pub(super) async fn candidates(&self, token: &Parsed) -> Result<Vec<PublicKey>, String> {
         let fitting = |known: &Known| {
             known.keys.iter().filter(|key| key.fits(token)).take(MAX_TRIED).cloned().collect::<Vec<_>>()
@@ -56,14 +56,14 @@ impl Keys {
             }
         }
         let mut asked = self.asking.lock().await;
-        // Somebody else may have asked while we waited.
+        // Another task may have asked meanwhile.
         if !asked.is_some_and(|at| at.elapsed() < ASK_AGAIN) {
             let answer = self.fetch().await;
             *asked = Some(Instant::now());
             match answer {
                 Ok(keys) => *self.known.write() = Some(Known { keys: Arc::new(keys), at: Instant::now() }),
                 Err(reason) if known.is_none() => return Err(reason),
-                // What was known is still better than nothing.
+                // Outdated keys are better than none.
                 Err(reason) => tracing::warn!(reason, "the keys of the OAuth issuer cannot be read again"),
             }
         }
@@ -87,7 +87,7 @@ impl Keys {
         Ok(keys.iter().take(MAX_KEYS).filter_map(PublicKey::read).collect())
     }
 
-    /// Where the issuer says that its keys are: as OpenID Connect has it, or as RFC 8414 has it.
+    /// Returns where the issuer publishes its keys, according to OpenID Connect or RFC 8414.
     async fn discover(&self, http: &reqwest::Client) -> Result<Url, String> {
         let issuer: Url = self.issuer.parse().map_err(|_| format!("{} is not an address", self.issuer))?;
         let path = issuer.path().trim_end_matches('/').to_owned();
@@ -115,7 +115,7 @@ impl Keys {
     }
 }
 
-/// Whether keys may come from an address: only over TLS, but for this machine.
+/// Whether keys may be fetched from an address: only over TLS, except on this machine.
 pub(crate) fn is_trustworthy(url: &Url) -> bool {
     let is_local = || {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -1,4 +1,4 @@
-//! Signed tokens (RFC 7515, RFC 7519): three algorithms, all of them with public keys.
+//! Signed tokens (RFC 7515, RFC 7519): three algorithms, all with public keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// How a token may be signed. `none` and the ones with shared keys are not among them.
+/// The accepted signature algorithms. `none` and algorithms with shared keys are excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -25,11 +25,11 @@ impl Algorithm {
     }
 }
 
-/// A token, taken apart and not yet believed.
+/// A parsed token whose signature is not verified yet.
 pub(super) struct Parsed {
     pub(super) algorithm: Algorithm,
     pub(super) key_id: Option<String>,
-    /// What is signed: the first two parts.
+    /// The signed text: the first two parts.
     signed: Vec<u8>,
     signature: Vec<u8>,
     pub(super) claims: Json,
@@ -89,7 +89,7 @@ enum Material {
 }
 
 impl PublicKey {
-    /// A key of a JWKS; `None` where it is of another kind or for another use.
+    /// Reads a key of a JWKS; `None` if it is of another kind or for another use.
     pub(super) fn read(jwk: &Json) -> Option<Self> {
         let text = |name: &str| jwk.get(name).and_then(Json::as_str);
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?.trim_end_matches('=')).ok();
@@ -108,7 +108,7 @@ impl PublicKey {
             ("OKP", Some("Ed25519")) => (Material::Ed25519(bytes("x")?), Algorithm::EdDsa),
             _ => return None,
         };
-        // A key that is for one algorithm is for no other.
+        // A key for one algorithm must not be used with another.
         if text("alg").is_some_and(|name| Algorithm::named(name) != Some(algorithm)) {
             return None;
         }
@@ -123,12 +123,12 @@ impl PublicKey {
         }
     }
 
-    /// Whether a token may be signed with this key, by what its header says.
+    /// Whether a token may be signed with this key, according to its header.
     pub(super) fn fits(&self, token: &Parsed) -> bool {
         self.algorithm() == token.algorithm && (token.key_id.is_none() || self.id.is_none() || self.id == token.key_id)
     }
 
-    /// Whether it is. The kind of the key decides how it is checked, not the token.
+    /// Whether the token is signed with this key. The kind of the key determines the check, not the token.
     pub(super) fn verifies(&self, token: &Parsed) -> bool {
         let check = |algorithm: &'static dyn VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(algorithm, key).verify(&token.signed, &token.signature).is_ok()
@@ -171,7 +171,7 @@ mod tests {
         let parsed = parse(&good).unwrap();
         assert!(key.fits(&parsed) && key.verifies(&parsed));
         assert!(!key.verifies(&parse(&signed(&other, &json!({"alg": "EdDSA", "kid": "k"}))).unwrap()));
-        // The key of an asymmetric algorithm is never taken for another's.
+        // A key of one asymmetric algorithm is never accepted for another.
         assert!(!key.verifies(&parse(&signed(&pair, &json!({"alg": "RS256", "kid": "k"}))).unwrap()));
         for header in [
             json!({"alg": "none"}),

@@ -1,4 +1,4 @@
-//! What clients need to know before they have a token: which issuer to ask (RFC 9728).
+//! Metadata for clients without a token: which issuer to ask (RFC 9728).
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::ApiError;
 
 const PLACE: &str = "/.well-known/oauth-protected-resource";
 
-/// Where the metadata of the resource at `path` is: between the host and the path of its address.
+/// Returns the address of the metadata for the resource at `path`: between the host and the path of its address.
 pub(super) fn address(settings: &OAuthSettings, path: &str) -> String {
     let base = settings.public_url.path().trim_end_matches('/');
     format!("{}{PLACE}{base}{path}", settings.public_url.origin().ascii_serialization())
 }
 
-/// Both forms: for the whole server, and for `/mcp`.
+/// Serves both forms: for the whole server, and for `/mcp`.
 pub(crate) fn router(settings: OAuthSettings) -> Router {
     let settings = Arc::new(settings);
     let whole = settings.clone();
@@ -28,7 +28,7 @@ pub(crate) fn router(settings: OAuthSettings) -> Router {
         &format!("{PLACE}/{{*path}}"),
         get(move |Path(path): Path<String>| async move {
             let base = settings.public_url.path().trim_matches('/').to_owned();
-            // A proxy may keep the path of our address, or take it away.
+            // A proxy may keep or remove the path of our address.
             let rest = path.trim_matches('/');
             let rest = rest.strip_prefix(&base).unwrap_or(rest).trim_matches('/');
             match rest {

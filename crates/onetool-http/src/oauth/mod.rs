@@ -1,8 +1,8 @@
 //! Tokens of an OAuth issuer: this server is a resource server, and never an authorization server.
 //!
-//! A token is a signed JWT of the one issuer that the configuration names, for one of our audiences. Its keys come from
-//! the issuer's JWKS. Nothing is taken from a request but the token: addresses in metadata and challenges are built from
-//! `server.public_url` alone. A token is never passed on.
+//! A token is a signed JWT of the configured issuer, for one of our audiences. Its keys come from the issuer's JWKS.
+//! Only the token is taken from a request: addresses in metadata and challenges are built from `server.public_url`
+//! alone. A token is never forwarded.
 
 mod jwks;
 mod jwt;
@@ -20,11 +20,11 @@ pub(crate) use metadata::router;
 use crate::{ApiError, Scope};
 use jwks::Keys;
 
-/// Clocks may differ by so many seconds.
+/// Permitted clock difference, in seconds.
 const SKEW: i64 = 60;
-/// A longer token is not read.
+/// Maximum length of a token.
 const MAX_TOKEN: usize = 16 << 10;
-/// Groups of one token that are looked at.
+/// Maximum number of groups read from one token.
 const MAX_GROUPS: usize = 1_000;
 const MAX_NAME: usize = 200;
 
@@ -32,38 +32,38 @@ const MAX_NAME: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthSettings {
     pub issuer: String,
-    /// Any of them must be in a token.
+    /// A token must contain at least one of these.
     pub audiences: Vec<String>,
-    /// Where the keys are; else where the issuer says.
+    /// Address of the keys; by default the one that the issuer names.
     pub jwks_url: Option<Url>,
-    /// What in a token's scopes stands for ours.
+    /// The token scopes that grant each of ours.
     pub scopes: Vec<(Scope, Vec<String>)>,
     /// The claim that names the principal.
     pub name_claim: String,
     pub groups_claim: String,
-    /// How this server is known, without a slash at its end.
+    /// The public address of this server, without a trailing slash.
     pub public_url: Url,
-    /// Groups of the configuration; others in a token mean nothing here.
+    /// Groups of the configuration; others in a token are ignored.
     pub known_groups: Vec<String>,
 }
 
 impl OAuthSettings {
-    /// The address of something that we serve.
+    /// Returns the address of a path on this server.
     fn at(&self, path: &str) -> String {
         format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))
     }
 
-    /// The scopes to ask the issuer for, so that a token allows `needed`.
+    /// Returns the scopes to request from the issuer, so that a token allows `needed`.
     fn names_of(&self, needed: Option<Scope>) -> Vec<&str> {
         let wanted = self.scopes.iter().filter(|(scope, _)| needed.is_none_or(|needed| needed == *scope));
         wanted.filter_map(|(_, names)| names.first().map(String::as_str)).collect()
     }
 }
 
-/// What a token says of whoever holds it.
+/// The identity that a token asserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// Unique: the issuer and what it calls them.
+    /// Unique: the issuer and its identifier for the subject.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
@@ -86,12 +86,12 @@ impl OAuth {
         &self.settings
     }
 
-    /// Whether a text may be such a token at all.
+    /// Whether a text may be a token of this kind.
     pub(crate) fn is_candidate(token: &str) -> bool {
         token.len() <= MAX_TOKEN && token.split('.').count() == 3
     }
 
-    /// Who holds a token. The error is what to answer.
+    /// Verifies a token; returns its subject, or the error to respond with.
     pub(crate) async fn verify(&self, token: &str) -> Result<Subject, ApiError> {
         let invalid = |reason: String| ApiError::unauthorised(format!("the token is not valid: {reason}"));
         let parsed = jwt::parse(token).map_err(invalid)?;
@@ -106,7 +106,7 @@ impl OAuth {
         self.subject(&parsed.claims, i64::try_from(now).unwrap_or(i64::MAX)).map_err(invalid)
     }
 
-    /// Checks the claims of a token whose signature is right.
+    /// Checks the claims of a token with a valid signature.
     fn subject(&self, claims: &Json, now: i64) -> Result<Subject, String> {
         let text = |name: &str| claims.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
         if text("iss") != Some(&self.settings.issuer) {
@@ -147,7 +147,7 @@ impl OAuth {
         })
     }
 
-    /// What a refused request is told (RFC 6750, RFC 9728).
+    /// Returns the challenge for a refused request (RFC 6750, RFC 9728).
     pub(crate) fn challenge(&self, refusal: Refusal, path: &str, needed: Scope) -> String {
         let place = if path == "/mcp" || path.starts_with("/sse") || path == "/messages" { "/mcp" } else { "" };
         let metadata = metadata::address(&self.settings, place);
@@ -170,7 +170,7 @@ pub(crate) enum Refusal {
     InsufficientScope,
 }
 
-/// A claim that is one text, words in one text, or a list of texts.
+/// Reads a claim that is a text, a list of words in one text, or a list of texts.
 fn texts(claim: Option<&Json>) -> Vec<String> {
     match claim {
         Some(Json::String(text)) => text.split_whitespace().map(str::to_owned).collect(),

@@ -1,4 +1,4 @@
-//! Requests and their answers, as they travel through the shared state.
+//! Requests and their answers as they are passed through the shared state.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use crate::{Identity, PeerAddress, Principal, Scope};
 
-/// Where answers are.
+/// Folder of the answers.
 pub(super) const REPLIES: &str = "reply";
-/// The longest answer that is passed on.
+/// Maximum size of an answer that is forwarded.
 const MAX_REPLY: usize = 8 << 20;
-/// What of a request's head its answer depends on.
+/// Headers of a request that its answer depends on.
 const CARRIED: &[&str] = &[
     "accept",
     "content-type",
@@ -33,13 +33,13 @@ const CARRIED: &[&str] = &[
     "user-agent",
 ];
 
-/// A request on its way.
+/// A request in transit.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Letter {
     at: DateTime<Utc>,
-    /// Where the answer is expected.
+    /// Key of the expected answer.
     pub(super) reply: String,
-    /// Servers of an earlier version know requests of `POST /mcp` alone.
+    /// Servers of an earlier version send only `POST /mcp` requests.
     #[serde(default = "post")]
     method: String,
     #[serde(default = "mcp")]
@@ -53,11 +53,11 @@ pub(super) struct Letter {
     body: String,
 }
 
-/// What became of it.
+/// The state of its answer.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Reply {
     pub(super) at: DateTime<Utc>,
-    /// Grows as long as it is being answered.
+    /// Increases while it is being answered.
     pub(super) beat: u64,
     pub(super) answer: Option<Answer>,
 }
@@ -105,7 +105,7 @@ fn mcp() -> String {
 }
 
 impl Letter {
-    /// Who asks.
+    /// Returns who makes the request.
     pub(super) fn identity(&self) -> Identity {
         Identity {
             principal: self.principal.map_or(Principal::Anyone, Principal::Token),
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(request.extensions().get::<Principal>(), Some(&Principal::Token(7)));
         assert_eq!(request.headers()["mcp-session-id"], "s");
         assert_eq!((request.method(), request.uri().path()), (&Method::POST, "/mcp"));
-        // Of a server of an earlier version.
+        // As sent by a server of an earlier version.
         let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
         for name in ["method", "path"] {
             old.as_object_mut().unwrap().remove(name);

@@ -1,9 +1,9 @@
-//! Requests that only one of several servers can answer: a client's answers to questions of a run, and the wish to end a run or
-//! a call, which a load balancer sent to another server than the one that executes it.
+//! Requests that only one of several servers can answer, which a load balancer sent to another: a client's answers to
+//! questions of a run, and the cancellation of a run or a call.
 //!
-//! Such a request travels through the shared state, as a *letter*: a document that whoever it concerns takes, once, by
-//! removing it, and answers with another. Servers look for letters only while something of theirs waits for an answer or takes
-//! long, so nothing of this costs anything otherwise. Whose request it is travels with it; its bearer token does not.
+//! Such a request travels through the shared state, as a *letter*: a document that the server concerned takes, once, by
+//! removing it, and answers with another. Servers look for letters only while something of theirs waits for an answer
+//! or takes long, so there is no cost otherwise. The requester's identity travels along; the bearer token does not.
 
 mod letters;
 mod subject;
@@ -33,26 +33,26 @@ use crate::{ApiError, Identity, Service, outdated};
 use letters::{Answer, Letter, REPLIES, Reply, letter};
 
 const LETTERS: Collection = Collection::named("letters");
-/// A longer body is not an answer to a question.
+/// Maximum size of a body; longer ones are not answers to questions.
 const MAX_BODY: usize = 1 << 20;
-/// How often a server looks for letters while something waits for one, and for the answer to its own.
+/// Poll intervals for letters while something waits for one, and for the answer to one's own letter.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_FOR_REPLY: Duration = Duration::from_millis(30);
-/// A letter that nobody takes within this time is for nobody.
+/// A letter that is not taken within this time concerns no server.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
-/// Whoever has taken a letter says this often that it is being answered.
+/// Heartbeat interval of a server that is answering a letter.
 const BEAT: Duration = Duration::from_secs(4);
-/// Without a word for this long, the server that took it has ended.
+/// A server that is silent for this long after taking a letter has ended.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Notifications that are on their way at one time while nobody waits for them.
+/// Maximum number of notifications in transit whose senders do not wait.
 const MAX_TOLD: usize = 64;
-/// Letters and answers that nobody took go after this.
+/// Age at which letters and answers that nobody took are removed.
 const OLD: chrono::TimeDelta = chrono::TimeDelta::minutes(30);
 const SWEEP: Duration = Duration::from_mins(10);
 
-/// What this server has that others may get answers for.
+/// What this server waits for, whose answers other servers may receive.
 pub(crate) trait Waiting: Send + Sync {
-    /// Whether this is here, for whoever asks.
+    /// Whether the subject is on this server and accessible to `who`.
     fn has(&self, subject: &Subject, who: &Identity) -> bool;
 
     /// Whether anything waits for an answer.
@@ -62,16 +62,16 @@ pub(crate) trait Waiting: Send + Sync {
 /// A part of this server that answers letters.
 pub(crate) struct Room {
     pub(crate) waiting: Box<dyn Waiting>,
-    /// Takes requests whose identity is known.
+    /// Handles requests whose identity is known.
     pub(crate) router: Router,
 }
 
-/// Passes requests on to other servers, and answers theirs.
+/// Forwards requests to other servers, and answers theirs.
 pub(crate) struct Relay {
     service: Arc<dyn Service>,
     rooms: RwLock<Vec<Arc<Room>>>,
     cursor: Mutex<Cursor>,
-    /// Bounds letters whose senders do not wait for the answer.
+    /// Limits letters whose senders do not wait for the answer.
     told: Arc<Semaphore>,
 }
 
@@ -102,7 +102,7 @@ async fn pass(State(relay): State<Arc<Relay>>, request: Request, next: Next) -> 
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Looks for letters while something waits for one.
+/// Polls for letters while something waits for one.
 async fn watch(relay: Weak<Relay>, stop: CancellationToken) {
     let mut swept = Instant::now();
     loop {
@@ -138,17 +138,17 @@ impl Relay {
         relay
     }
 
-    /// From now on letters about what `room` has are answered there.
+    /// Registers a part of this server that answers letters.
     pub(crate) fn add(&self, room: Room) {
         self.rooms.write().push(Arc::new(room));
     }
 
-    /// The same router, for MCP, but a message that belongs to another server is answered by that one.
+    /// Wraps the MCP router so that a message that belongs to another server is answered there.
     pub(crate) fn relayed(self: &Arc<Self>, router: Router) -> Router {
         router.layer(middleware::from_fn_with_state(self.clone(), pass))
     }
 
-    /// Has whichever server has the subject answer a request without a body. `None` where none has it.
+    /// Lets the server that has the subject answer a request without a body. `None` if none has it.
     pub(crate) async fn forward(&self, subject: &Subject, parts: &Parts) -> Result<Option<Response>, ApiError> {
         let Some(letter) = letter(parts, &Bytes::new()).filter(|_| self.is_shared()) else { return Ok(None) };
         self.post(subject, letter).await.map_err(|error| RunStoreError::from(error).into())
@@ -166,7 +166,7 @@ impl Relay {
         self.service.served().state.documents()
     }
 
-    /// Has another server hear of a notification, if one is concerned. Whoever sent it does not wait for that.
+    /// Forwards a notification to another server, if one is concerned, without waiting for it.
     async fn tell(self: &Arc<Self>, subject: Subject, parts: &Parts, body: &Bytes) {
         let Some(letter) = letter(parts, body) else { return };
         let relay = self.clone();
@@ -179,7 +179,7 @@ impl Relay {
         }
     }
 
-    /// Has another server answer a request. `None` where none is concerned.
+    /// Lets another server answer a request. `None` if none is concerned.
     async fn post(&self, subject: &Subject, (id, letter): (String, Letter)) -> Result<Option<Response>, StateError> {
         let documents = self.documents();
         let key: Key = format!("{}/{id}", subject.folder()).parse()?;
@@ -202,7 +202,7 @@ impl Relay {
             }
             if beat.is_none() && heard.elapsed() >= TAKEN_WITHIN {
                 match documents.delete(LETTERS, &key, &Expect::Revision(revision.clone()).into()).await {
-                    // Somebody takes it just now.
+                    // Another server is taking it right now.
                     Err(StateError::Conflict(_)) => beat = Some(0),
                     Ok(()) => return Ok(None),
                     Err(error) => return Err(error),
@@ -219,7 +219,7 @@ impl Relay {
         }
     }
 
-    /// Takes the letters that are for this server.
+    /// Takes the letters for this server.
     async fn look(self: &Arc<Self>) -> Result<(), StateError> {
         let documents = self.documents();
         let since = *self.cursor.lock();
@@ -231,7 +231,7 @@ impl Relay {
             let Ok(letter) = serde_json::from_slice::<Letter>(&document.content) else { continue };
             let Some(room) = self.room(&subject, &letter.identity()) else { continue };
             let expect = Expect::Revision(document.revision);
-            // Once: whoever removes it answers it.
+            // Exactly one server answers: the one that removes it.
             if documents.delete(LETTERS, &document.key, &expect.into()).await.is_ok() {
                 let relay = self.clone();
                 crate::task::spawn(async move { relay.answer(&room, letter).await });

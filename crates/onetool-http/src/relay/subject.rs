@@ -1,4 +1,4 @@
-//! What a request is about that only one of several servers has.
+//! The subjects of requests that only one of several servers has.
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::mcp::SESSION_HEADER;
 
-/// What a request is about that only one server has.
+/// The subject of a request that only one server has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A run that waits for its client to call again with answers.
@@ -18,16 +18,16 @@ pub(crate) enum Subject {
     Run(String),
     /// A question that a server asked in a session.
     Question { node: String },
-    /// A call in a session that its client cancels, by its name.
+    /// A call in a session that its client cancels, by the name from [`call_name`].
     Call(String),
-    /// A run over REST that its owner ends, by its id.
+    /// A run over REST that its owner cancels, by its id.
     RestRun(String),
-    /// A call or a run that somebody who sees it ends, by its number in the activity.
+    /// A call or a run that somebody who sees it cancels, by its number in the activity.
     Activity(u64),
 }
 
 impl Subject {
-    /// What a message to `/mcp` is about, if it is one of those.
+    /// Returns the subject of a message to `/mcp`, if it has one.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Message {
@@ -63,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// Where letters about it are.
+    /// Folder of the letters about it.
     pub(super) fn folder(&self) -> String {
         match self {
             Self::Round(id) => format!("round-{}", id.simple()),
@@ -92,7 +92,7 @@ impl Subject {
 /// The notification with which a client cancels a call.
 const CANCELLED: &str = "notifications/cancelled";
 
-/// The name of a call among all servers. Nobody learns a session's id from it.
+/// Returns a call's name, unique among all servers. It does not reveal the session's id.
 pub(crate) fn call_name(session: &str, request: &serde_json::Value) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("onetool call of a session");
     hasher.update(crate::mcp::own_id(session).as_bytes());
@@ -101,8 +101,8 @@ pub(crate) fn call_name(session: &str, request: &serde_json::Value) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// Ids of questions that a server asks in a session begin so, where several servers share their state: an answer that
-/// reaches another one says whom it is for, and is never taken for the answer to another question.
+/// Prefix of the ids of questions in a session, where several servers share their state: an answer that reaches
+/// another server names its recipient, and cannot be mistaken for the answer to another question.
 const QUESTION: &str = "onetool-";
 const NODE_DIGITS: usize = 12;
 
@@ -111,7 +111,7 @@ pub(crate) fn question_id(node: &str, number: i64) -> String {
     format!("{QUESTION}{}-{number}", short(node))
 }
 
-/// The number of a question of this server.
+/// Returns the number of a question if it is from this server.
 pub(crate) fn question_number(node: &str, id: &str) -> Option<i64> {
     let (of, number) = id.strip_prefix(QUESTION)?.split_once('-')?;
     (of == short(node)).then(|| number.parse().ok()).flatten()

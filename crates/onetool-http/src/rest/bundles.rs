@@ -99,7 +99,7 @@ async fn post(State(state): State<RestState>, request: Request) -> Result<Respon
     Ok(response)
 }
 
-/// Creates or replaces a bundle; a deleted one comes back. A slug stands for the bundle that has it.
+/// Creates or replaces a bundle; a deleted one is restored. A slug refers to the bundle that has it.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = BundleBody,
     params(BundlePlace), responses(
     (status = 200, description = "replaced", body = BundleReply),
@@ -158,7 +158,7 @@ async fn patch(
     Ok(reply(StatusCode::OK, &view))
 }
 
-/// Deletes an empty bundle; it goes for good after two days.
+/// Deletes an empty bundle; it is removed permanently after two days.
 #[utoipa::path(delete, path = "/tools/bundles/{bundleID}", tag = "bundles",
     params(BundlePlace), responses(
     (status = 204, description = "deleted"),

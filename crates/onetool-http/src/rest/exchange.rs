@@ -30,7 +30,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(export)).admin(routes!(import))
 }
 
-/// Gives a bundle and its tools as a ZIP archive. The same content gives the same bytes; secrets are not in it.
+/// Exports a bundle and its tools as a ZIP archive. The same content gives the same bytes; secrets are not included.
 #[utoipa::path(get, path = "/tools/bundles/{bundleID}/export", tag = "bundles", params(BundlePlace), responses(
     (status = 200, description = "the archive", content_type = "application/zip", body = Vec<u8>),
     (status = 400, body = ErrorReply),
@@ -104,7 +104,7 @@ pub struct ImportBody {
     /// Only operations with one of these tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Only operations whose name or path fits one of these; `*` stands for anything.
+    /// Only operations whose name or path matches one of these; `*` matches anything.
     #[serde(default)]
     pub patterns: Vec<String>,
     /// Address of the API, if the document names none or another one is wanted.

@@ -387,7 +387,7 @@ pub struct NativeBody {
     pub function: String,
 }
 
-/// An outbound request. `${name}` stands for an argument or a secret, `${name:-default}` has a default, `$${` is literal.
+/// An outbound request. `${name}` is an argument or a secret, `${name:-default}` has a default, `$${` is literal.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpBody {

@@ -40,7 +40,7 @@ static EDITOR: Asset = asset!("text/javascript; charset=utf-8", "editor.js");
 static BUNDLES: Asset = asset!("text/javascript; charset=utf-8", "bundles.js");
 static WORKER: Asset = asset!("text/javascript; charset=utf-8", "worker.js");
 
-/// What the build reports about its files.
+/// The build's description of its files.
 #[derive(Deserialize)]
 struct Manifest {
     /// The content security policy of the document.

@@ -3,7 +3,7 @@
     oauth_server.py [--entra] [--lifetime SECONDS]
 
 It listens on a free port, which it prints as its first line. Refresh tokens work once: one that is used again ends its
-whole family. `/control?KEY=VALUE` changes how it behaves, `/stats` tells what it has seen:
+whole family. `/control?KEY=VALUE` changes how it behaves, `/stats` returns what it has seen:
 
     expire=1     no access token is valid any more        fail=N      the next N requests for tokens get 503
     revoke=1     no refresh token is valid any more       purge=1     every client is forgotten
@@ -11,8 +11,8 @@ whole family. `/control?KEY=VALUE` changes how it behaves, `/stats` tells what i
     gateway=N    the next N requests for tokens get a page with 401, as from a gateway on the way
     garble=N     the next N answers with tokens are cut off after the tokens have been given out
 
-With --entra it behaves like a large identity provider: no registration, no word about PKCE, and an error for requests that
-name a resource and scopes of another.
+With --entra it behaves like a large identity provider: no registration, PKCE not advertised, and an error for requests
+that name a resource and scopes of another.
 """
 
 import argparse

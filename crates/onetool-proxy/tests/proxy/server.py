@@ -3,8 +3,9 @@
     server.py [--mode MODE] [--refuse HOW] [--news] [--description TEXT] [--http | --sse]
 
 In the mode `modern` it knows only the newer era of the protocol, in `dual` both, otherwise only the older one; --refuse
-says how it refuses the era that it does not know: with the code of an error, or with `silence`, `exit` or `later exit`. With --news it
-tells what changes. The variable FIXTURE_MODE replaces --mode. With --http (streamable) and --sse (the older transport) it listens on a free port, which it prints as its first line.
+says how it refuses the era that it does not know: with the code of an error, or with `silence`, `exit` or `later exit`.
+With --news it announces changes. The variable FIXTURE_MODE replaces --mode. With --http (streamable) and --sse (the
+older transport) it listens on a free port, which it prints as its first line.
 """
 
 import argparse

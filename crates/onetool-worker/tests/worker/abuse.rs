@@ -148,7 +148,7 @@ async fn a_worker_that_is_killed_while_idle_is_replaced_silently() {
         .unwrap();
     let mut answer = tools.call("rude.ok", &[]).await;
     if answer.is_err() {
-        // The call may have been on its way when the worker died.
+        // The call may have been in flight when the worker died.
         answer = tools.call("rude.ok", &[]).await;
     }
     assert_eq!(answer, Ok(Value::Int(42)));

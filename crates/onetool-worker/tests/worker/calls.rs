@@ -1,4 +1,4 @@
-//! Arguments, values, errors, and what runs at the same time.
+//! Arguments, values, errors, and concurrency.
 
 use onetool_sdk::{ErrorKind, Value};
 
@@ -106,7 +106,7 @@ async fn every_value_crosses() {
     assert_eq!(values[22], Value::List(vec![Value::Int(0), Value::Int(1), Value::Int(2)]));
     assert_eq!(values[23], Value::List(vec![Value::from("a"), Value::from("b")]));
     assert_eq!(values[26], Value::Opaque("(3+4j)".into()));
-    // And back: what came out goes in, and comes out the same.
+    // And back: each value round-trips.
     for value in values {
         if !matches!(value, Value::Exception { .. } | Value::Opaque(_)) {
             let again = tools.call("v.echo", &[("value", value.clone())]).await.unwrap();
@@ -168,7 +168,7 @@ async fn exceptions_keep_their_type_message_and_own_traceback() {
     assert!(fail("other").await.traceback.unwrap().contains("OSError: cause"));
     let error = tools.call("v.echo", &[]).await.unwrap_err();
     assert_eq!(error.exception(), "TypeError");
-    // A list within itself is shown as Python shows it.
+    // A list inside itself is shown as Python shows it.
     assert_eq!(tools.call("v.deep", &[]).await.unwrap(), Value::List(vec![Value::Opaque("[...]".into())]));
 }
 

@@ -1,4 +1,4 @@
-//! Which files are tool files, and that they are read and not run.
+//! Which files are tool files, and that they are read but not run.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The example tools of the repository work as they say.
+//! The example tools of the repository work as documented.
 
 use std::path::Path;
 use std::sync::Arc;

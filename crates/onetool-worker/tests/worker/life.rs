@@ -1,4 +1,4 @@
-//! How workers begin and end.
+//! How workers start and end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn the_first_call_after_a_kill_finds_a_new_worker() {
         let pid = tools.int("a.pid").await;
         let killed = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
-        // Without giving way to anybody who could find out meanwhile.
+        // Without yielding to any task that could notice it meanwhile.
         while is_alive(pid) {
             std::hint::spin_loop();
         }
@@ -171,7 +171,7 @@ async fn a_changed_file_is_read_again_and_gets_a_new_worker() {
     let tools = Toolbox::new(&[("a", "def f() -> int:\n    return 1\n")]);
     assert_eq!(tools.int("a.f").await, 1);
     let generation = tools.source.generation();
-    // Of the same size, within the same second: neither time stamps of bytecode nor sizes may hide it.
+    // Same size, within the same second: neither time stamps of bytecode nor sizes may hide the change.
     for number in 2..6 {
         tools.put("a", &format!("def f() -> int:\n    return {number}\n"));
         assert_eq!(tools.int("a.f").await, number);
@@ -208,7 +208,7 @@ async fn an_edit_that_cannot_be_imported_keeps_the_last_good_worker() {
         assert!(notes.len() == 1 && notes[0].message.ends_with("the last good version is used"), "{notes:?}");
         assert_eq!(tools.source.live_workers(), 1);
     }
-    // What the last good version does not have fails for the reason that counts.
+    // A function that the last good version lacks fails with the real reason.
     tools.put("a", "import helper\ndef f() -> int:\n    return 1\ndef g() -> int:\n    return 2\n");
     tools.source.refresh();
     assert!(tools.call("a.g", &[]).await.unwrap_err().message.contains("could not be imported"));
@@ -229,7 +229,7 @@ async fn a_start_that_takes_too_long_is_given_up() {
     eventually("the end of the start", || tools.source.live_workers() == 0).await;
 }
 
-/// A `uv` that waits for ever the first time it is run, and is itself after that; and where it writes its pid.
+/// A `uv` that blocks forever on its first run and works after that, and the file where it writes its pid.
 fn slow_uv(folder: &Path) -> (PathBuf, PathBuf) {
     let (uv, pid) = (folder.join("uv"), folder.join("pid"));
     let script = format!(
@@ -238,8 +238,8 @@ fn slow_uv(folder: &Path) -> (PathBuf, PathBuf) {
     );
     let source = folder.join("script");
     std::fs::write(&source, script).unwrap();
-    // Another process writes the program: a file that this one, or a test's new child beside it, has open for writing
-    // cannot be executed.
+    // Another process writes the program: a file that this process, or a child another test has just forked, has open
+    // for writing cannot be executed.
     let copied = std::process::Command::new("install").args(["-m", "755"]).args([&source, &uv]).status();
     assert!(copied.unwrap().success());
     (uv, pid)
@@ -283,7 +283,7 @@ async fn uv_that_is_killed_is_an_error_and_the_next_call_tries_again() {
     tools.int("s.pid").await;
 }
 
-/// Where a copy of this test program, acting as the server that is to be killed, writes the pids of its workers.
+/// Where a copy of this test program, acting as the server to be killed, writes the pids of its workers.
 const SERVER_REPORT: &str = "ONETOOL_TEST_SERVER_REPORT";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -309,7 +309,7 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     eventually("the end of all its processes", || !pids.iter().any(|pid| is_alive(*pid))).await;
 }
 
-/// Starts a worker with a child, and a `uv` that takes for ever.
+/// Starts a worker with a child, and a `uv` that blocks forever.
 async fn serve_until_killed(report: PathBuf) {
     let folder = report.parent().unwrap().to_owned();
     let source = "import os, subprocess\ndef pids() -> list:\n    return [os.getpid(), subprocess.Popen(['sleep', '3600']).pid]\n";

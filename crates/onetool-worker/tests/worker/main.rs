@@ -1,4 +1,4 @@
-//! Workers through their public face: real files, real `uv`, real processes.
+//! Workers through their public interface: real files, real `uv`, real processes.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 

@@ -1,4 +1,4 @@
-//! What a tool can ask for: secrets, configuration, other tools.
+//! What a tool can request: secrets, configuration, other tools.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Plain functions run side by side, and one that does not stop costs nobody else anything.
+//! Plain functions run concurrently, and one that does not stop affects no others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +130,7 @@ async fn a_cancelled_thread_that_can_stop_leaves_its_worker_alone() {
         let file = tools.folder.path().join(format!("gate{count}"));
         let main = tools.context();
         let arguments = [("path", Value::from(file.to_string_lossy().as_ref()))];
-        // The main thread is taken, so the call is on another one.
+        // The main thread is busy, so the call runs on another one.
         let (held, cancelled, ()) =
             tokio::join!(tools.call("s.hold", &arguments), tools.call_in(name, &[], &main), async {
                 entered(&tools, 2 * (count as i64 + 1)).await;
@@ -140,7 +140,7 @@ async fn a_cancelled_thread_that_can_stop_leaves_its_worker_alone() {
         assert_eq!(held, Ok(Value::Int(pid)), "{name}");
         assert_eq!(cancelled.unwrap_err().kind, ErrorKind::Cancelled, "{name}");
     }
-    // All threads are free again, and the channel is whole.
+    // All threads are free again, and the channel is intact.
     let met = futures_util::future::join_all((0..4).map(|_| tools.call("s.meet", &[]))).await;
     assert!(met.iter().all(|met| *met == Ok(Value::Int(4))), "{met:?}");
     assert_eq!(tools.int("s.pid").await, pid);

@@ -12,10 +12,10 @@ use onetool_sdk::{
 use onetool_worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
 use parking_lot::Mutex;
 
-/// The longest that a condition is awaited.
+/// Maximum time to wait for a condition.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Keeps the progress that a call reports.
+/// Records the progress that a call reports.
 #[derive(Default)]
 pub(crate) struct Reports(pub(crate) Mutex<Vec<Progress>>);
 
@@ -70,7 +70,7 @@ impl Toolbox {
         call(&self.source, &name.parse()?, arguments, ctx).await
     }
 
-    /// Calls a function without arguments that gives an integer.
+    /// Calls a function without arguments that returns an integer.
     pub(crate) async fn int(&self, name: &str) -> i64 {
         match self.call(name, &[]).await {
             Ok(Value::Int(value)) => value,
@@ -102,7 +102,7 @@ async fn call(
     source.call(ToolCall { pack, tool, version: None, arguments }, ctx).await
 }
 
-/// Tools that call tools come back to the same source.
+/// Routes calls between tools back to the same source.
 struct Loop(Arc<WorkerSource>);
 
 #[async_trait]
@@ -141,7 +141,7 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// Whether a process exists and is not merely waiting to be reaped.
 pub(crate) fn is_alive(pid: i64) -> bool {
-    // Of a process that is killed, one thread may read from a pipe after another is gone.
+    // When a process is killed, one thread may still read from a pipe after another has ended.
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().any(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One tool, called through the one call path, for commands that show what it answers.
+//! Calls one tool through the normal call path, for commands that show its result.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCaller as _
 use super::servers::tell_what_is_awaited;
 use crate::assemble::App;
 
-/// Servers get this long to connect before a command goes on without them.
+/// How long a command waits for servers to connect before it continues without them.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The context of a command's calls: bounded like a run's, with progress on the terminal.
@@ -41,7 +41,7 @@ pub async fn call(app: &App, name: &QualifiedName, arguments: Arguments) -> Resu
     }
 }
 
-/// Calls `ot.<function>`, once the servers had their time to connect: what they offer belongs to the answer.
+/// Calls `ot.<function>` after waiting for servers to connect, because the answer covers their tools.
 pub async fn ot<'a>(
     app: &App,
     function: &str,
@@ -55,12 +55,12 @@ pub async fn ot<'a>(
     answer.map_err(|error| anyhow::anyhow!(error.text()))
 }
 
-/// What was counted has nothing to do with what servers offer now.
+/// Whether the answer depends on the tools of servers; statistics do not.
 fn needs_servers(function: &str) -> bool {
     function != "stats"
 }
 
-/// Says on a terminal which servers are waited for, as long as something takes.
+/// Shows on a terminal which servers are being waited for while `work` runs.
 pub async fn telling<T>(app: &App, work: impl Future<Output = T>) -> T {
     if !std::io::stderr().is_terminal() {
         return work.await;

@@ -1,4 +1,4 @@
-//! `onetool audit`: who did what.
+//! `onetool audit`: shows the audit log.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ Examples:
   onetool audit search --event auth --json
   onetool audit export --since 30d > audit.jsonl";
 
-/// Lines that `--follow` looks for this often.
+/// Poll interval of `--follow`.
 const LOOK: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
@@ -206,7 +206,7 @@ pub async fn main(args: AuditArgs, at: Location) -> anyhow::Result<ExitCode> {
 
 async fn tail(trail: &dyn Trail, horizon: DateTime<Utc>, args: TailArgs) -> anyhow::Result<()> {
     let filter = args.filter.filter(None)?;
-    // Where to go on is known before the last lines are shown, so that none is missed.
+    // The position to continue from is determined before the last lines are shown, so that none is missed.
     let mut position = match args.follow {
         true => follow(trail, Position::default(), &filter, horizon, &mut |_| ()).await?,
         false => Position::default(),

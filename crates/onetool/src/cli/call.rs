@@ -1,7 +1,8 @@
-//! `onetool call pack.function key=value …`: one tool, without code.
+//! `onetool call pack.function key=value …`: calls one tool without code.
 //!
-//! A value is text where the tool wants text; elsewhere it is JSON where it can be read as such, and text where not.
-//! `key:=value` is JSON whatever the tool wants.
+//! A value is text if the parameter takes text; otherwise it is parsed as JSON, or is text if that fails. `key:=value`
+//! is
+//! always JSON.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;
@@ -41,7 +42,7 @@ fn tool_name(text: &str) -> Result<QualifiedName, String> {
     text.parse().map_err(|_| "this is not a tool name; expected pack.function, for example file.read".to_owned())
 }
 
-/// Arguments from standard input, at most, in bytes.
+/// Maximum size of arguments from standard input, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
 pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
@@ -64,7 +65,7 @@ pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
         }
         Err(error) => {
             let told = format!("{}: {}", error.exception(), error.text());
-            // Whoever wrote the tool wants to see where; the last line of it is the error itself.
+            // The tool's author wants the traceback; its last line is the error itself.
             let traceback = error.traceback.as_deref().map_or("", str::trim_end);
             if let Some(frames) = traceback.strip_suffix(told.as_str()) {
                 eprint!("{frames}");
@@ -77,11 +78,11 @@ pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What is known of the tool; a server's tool may have to be learned first.
+/// The tool's spec; a server may have to connect first.
 async fn spec(app: &App, name: &QualifiedName) -> Option<std::sync::Arc<ToolSpec>> {
     let known = || app.runner.toolbox().now().catalog().tool(name).cloned();
     if known().is_none() {
-        // The call itself says what is wrong.
+        // Errors are reported by the call itself.
         let _ = ask::telling(app, app.servers().settle(&name.pack, &ask::context(app))).await;
     }
     known()
@@ -131,7 +132,7 @@ fn value(tool: Option<&ToolSpec>, name: &str, text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// Whether a schema allows text. One that is not understood (a reference) does not say so.
+/// Whether a schema allows text. `false` for one that is not understood, such as a reference.
 fn wants_text(schema: &Json) -> bool {
     let is_text = |kind: &Json| kind == "string";
     match schema.get("type") {

@@ -1,7 +1,8 @@
-//! `onetool __complete SHELL LINE`: what may come next in a command line, for the scripts of `onetool completions`.
+//! `onetool __complete SHELL LINE`: completes a command line, for the scripts of `onetool completions`.
 //!
-//! Knows the commands and their options, and of the project the packs, functions, parameters, servers, snippets and saved
-//! code. Servers are not started for it: what they offered last is what they offer.
+//! Completes commands and their options, and the project's packs, functions, parameters, servers, snippets and saved
+//! code.
+//! Servers are not started: their last known tools are used.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,9 +23,9 @@ pub struct CompleteArgs {
     line: String,
 }
 
-/// The longest line that is looked at, in bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 64 << 10;
-/// Candidates at most.
+/// Maximum number of candidates.
 const MAX_SHOWN: usize = 500;
 
 pub fn main(args: &CompleteArgs) -> anyhow::Result<ExitCode> {
@@ -36,7 +37,7 @@ pub fn main(args: &CompleteArgs) -> anyhow::Result<ExitCode> {
     let mut found = candidates(&words);
     found.retain(|(value, _)| value.starts_with(&current));
     found.truncate(MAX_SHOWN);
-    // bash completes what stands after the last `=`.
+    // bash completes only the part after the last `=`.
     let cut = if args.shell == "bash" { current.rfind('=').map_or(0, |at| at + 1) } else { 0 };
     let mut text = String::new();
     for (value, description) in found {
@@ -51,7 +52,7 @@ pub fn main(args: &CompleteArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The words of a line, the last one being the one under the cursor. Quotes are taken off.
+/// Splits a line into words, without quotes; the last one is under the cursor.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -75,7 +76,7 @@ fn words(line: &str) -> Vec<String> {
 
 type Candidates = Vec<(String, String)>;
 
-/// Where in the tree of commands the cursor is.
+/// The position of the cursor in the tree of commands.
 struct Place {
     command: Command,
     path: Vec<String>,
@@ -179,14 +180,14 @@ fn possible_values(argument: &clap::Arg) -> Candidates {
         .collect()
 }
 
-/// Looks something up in the project. Whatever is wrong there is for other commands to tell.
+/// Looks something up in the project. Problems are left to other commands to report.
 fn with_app(location: Location, look: impl FnOnce(&App) -> Candidates + Send) -> Candidates {
     let Ok(places) = location.places() else { return Vec::new() };
     let Ok(app) = App::start_offline(places) else { return Vec::new() };
     look(&app)
 }
 
-/// Packs with a dot behind, or the functions of a pack.
+/// Packs with a trailing dot, or the functions of a pack.
 fn tools(app: &App, current: &str) -> Candidates {
     let shared = app.runner.toolbox().now();
     let catalog = shared.catalog();
@@ -207,7 +208,7 @@ fn tools(app: &App, current: &str) -> Candidates {
     }
 }
 
-/// Parameters that are not given yet, or the values that one takes.
+/// Parameters that are not given yet, or the values of one.
 fn parameters(app: &App, positional: &[String], current: &str) -> Candidates {
     let Some(name) = positional.first().and_then(|name| name.parse::<QualifiedName>().ok()) else { return Vec::new() };
     let shared = app.runner.toolbox().now();

@@ -1,7 +1,8 @@
-//! `onetool completions <shell>`: what the shell loads to complete commands.
+//! `onetool completions <shell>`: prints a completion script.
 //!
-//! The scripts for bash, zsh and fish ask `onetool __complete`, so they know the packs, functions and parameters of the
-//! project that one stands in; those for other shells know the commands.
+//! The scripts for bash, zsh and fish call `onetool __complete`, so they know the packs, functions and parameters of
+//! the
+//! current project; those for other shells know only the commands.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `onetool config`: which files count, and what a configuration may say.
+//! `onetool config`: lists the configuration files, or prints the available keys.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub fn main(args: ConfigArgs, at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists what is read. Fails where something is wrong with it.
+/// Lists the files that are read. Fails if there is a problem with them.
 fn files(at: Location) -> anyhow::Result<ExitCode> {
     let places = at.places()?;
     places.require_explicit()?;

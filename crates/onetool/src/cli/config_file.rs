@@ -1,4 +1,4 @@
-//! A configuration file of ours, edited in place: shown as a diff first, written with a backup, comments kept.
+//! Edits a OneTool configuration file in place: shows a diff first, keeps a backup, preserves comments.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use onetool_config::{ConfigPlaces, edit};
 use onetool_state::atomic;
 use serde_json::Value as Json;
 
-/// A file with changes that are not written yet.
+/// A file with unsaved changes.
 pub struct ConfigFile {
     pub path: PathBuf,
-    /// What is on the disk; `None` where there is no file.
+    /// The content on disk; `None` if there is no file.
     old: Option<String>,
     new: String,
 }
 
-/// Whose configuration is edited.
+/// Which configuration is edited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Project,
@@ -37,7 +37,7 @@ impl ConfigFile {
         Self::open(main_path(places, scope)?)
     }
 
-    /// The file of `files` that configures this server.
+    /// The one of `files` that configures this server.
     pub fn of_server(files: &[PathBuf], name: &str) -> anyhow::Result<Option<Self>> {
         for path in files {
             let file = Self::open(path.clone())?;
@@ -48,7 +48,7 @@ impl ConfigFile {
         Ok(None)
     }
 
-    /// What the file says at this path, with the changes.
+    /// The value at this path, including unsaved changes.
     pub fn value(&self, path: &[&str]) -> anyhow::Result<Option<Json>> {
         edit::get(&self.new, path).with_context(|| self.path.display().to_string())
     }
@@ -77,7 +77,7 @@ impl ConfigFile {
         diff(&self.path, self.old.as_deref().unwrap_or_default(), &self.new)
     }
 
-    /// Writes the changes. A file that exists is copied beside itself first; the copy is returned.
+    /// Writes the changes. An existing file is copied first; returns the path of the copy.
     pub fn save(&self, backup: Backup) -> anyhow::Result<Option<PathBuf>> {
         let copy = match (&self.old, backup) {
             (Some(old), Backup::Keep) => Some(write_backup(&self.path, old)?),
@@ -87,7 +87,7 @@ impl ConfigFile {
         Ok(copy)
     }
 
-    /// Puts back what was there before.
+    /// Restores the previous content.
     pub fn restore(&self) -> anyhow::Result<()> {
         match &self.old {
             Some(old) => write_over(&self.path, old),
@@ -95,14 +95,14 @@ impl ConfigFile {
         }
     }
 
-    /// Writes a file with secrets: readable by its owner alone, and without a copy.
+    /// Writes a file with secrets: readable only by its owner, and without a copy.
     pub fn save_private(&self) -> anyhow::Result<()> {
         atomic::write(&real(&self.path), self.new.as_bytes())?;
         Ok(())
     }
 }
 
-/// Replaces a user's file. Its permissions stay, and a link stays a link.
+/// Replaces a user's file. It keeps its permissions, and a link stays a link.
 pub fn write_over(path: &Path, content: &str) -> anyhow::Result<()> {
     let target = real(path);
     let permissions = std::fs::metadata(&target).ok().map(|meta| meta.permissions());
@@ -113,12 +113,12 @@ pub fn write_over(path: &Path, content: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file behind links.
+/// The path with links resolved.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Whether a copy of the old file is kept.
+/// Whether to keep a copy of the old file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Backup {
     Keep,
@@ -137,7 +137,7 @@ pub fn main_path(places: &ConfigPlaces, scope: Scope) -> anyhow::Result<PathBuf>
     Ok(if below.is_file() { below } else { folder.join("onetool.yaml") })
 }
 
-/// `secrets.yaml` beside the main file.
+/// `secrets.yaml` next to the main file.
 pub fn secrets_path(main: &Path) -> PathBuf {
     main.with_file_name("secrets.yaml")
 }
@@ -147,7 +147,7 @@ pub fn diff(path: &Path, old: &str, new: &str) -> String {
     onetool_packs::diff::unified((&name, &name), old, new)
 }
 
-/// A copy beside the file, named by the time. Never over another.
+/// Writes a copy next to the file, named by time. Never overwrites a file.
 pub fn write_backup(path: &Path, content: &str) -> anyhow::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let now = chrono::Local::now().format("%Y%m%d-%H%M%S");
@@ -163,14 +163,14 @@ pub fn write_backup(path: &Path, content: &str) -> anyhow::Result<PathBuf> {
     anyhow::bail!("cannot write a backup beside {}", path.display())
 }
 
-/// Between a file's name and the time of its copy.
+/// Infix between a file's name and the time of its copy.
 pub const BACKUP: &str = ".onetool-backup-";
 
-/// What belongs to one machine, below `.onetool`.
+/// Files below `.onetool` that are specific to one machine.
 const IGNORED: &[&str] =
     &["secrets.yaml", "logs/", "tmp/", "stats/", "state/", "cache/", "trash/", "*.onetool-backup-*"];
 
-/// Keeps secrets, logs and results out of version control: adds what is missing to `.onetool/.gitignore`.
+/// Keeps secrets, logs and results out of version control: adds missing entries to `.onetool/.gitignore`.
 pub fn ignore_private_files(own: &Path) -> anyhow::Result<()> {
     let path = own.join(".gitignore");
     let old = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! `onetool dev FILE [FUNCTION] [NAME=VALUE …]`: the loop of a tool author.
+//! `onetool dev FILE [FUNCTION] [NAME=VALUE …]`: the development loop of a tool author.
 //!
-//! The file is read, a function of it is called through the one call path, and the result goes to standard output;
-//! what the function prints, how long it took and where it failed go to standard error. When the file or a module beside
-//! it changes, all of that happens again. The file need not be in a project: it is offered before all others.
+//! Loads the file, calls one of its functions through the normal call path, and prints the result to standard output;
+//! printed text, the duration and errors go to standard error. When the file or a module next to it changes, all of
+//! this
+//! is repeated. The file need not be in a project: it takes precedence over all others.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub struct DevArgs {
     once: bool,
 }
 
-/// How often the file is looked at.
+/// Poll interval for changes of the file.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
 
 pub async fn main(args: DevArgs, at: Location) -> anyhow::Result<ExitCode> {
@@ -63,7 +64,7 @@ pub async fn main(args: DevArgs, at: Location) -> anyhow::Result<ExitCode> {
     let given = args.json.as_deref().map(call::object).transpose()?;
     let app = App::start_for_author(at.places()?, file.clone())?;
     crate::log::show_prints();
-    // One listener from the start to the end: a key that is pressed between two rounds counts too.
+    // One listener for the whole command: a key pressed between two rounds counts too.
     let ended = CancellationToken::new();
     let end = ended.clone();
     tokio::spawn(async move {
@@ -81,18 +82,18 @@ struct Session<'a> {
     app: &'a Arc<App>,
     file: PathBuf,
     args: &'a DevArgs,
-    /// The arguments that were given as JSON.
+    /// The arguments given as JSON.
     given: Option<Map<String, Json>>,
     talk: Talk,
-    /// The interrupt key was pressed.
+    /// Cancelled by the interrupt key.
     ended: CancellationToken,
 }
 
-/// How a round ended.
+/// The outcome of a round.
 enum Round {
     Done,
     Failed,
-    /// The user has had enough.
+    /// The user pressed the interrupt key.
     Interrupted,
 }
 
@@ -115,7 +116,7 @@ impl Session<'_> {
         }
     }
 
-    /// Until the files are no longer those of generation `seen`.
+    /// Waits until the files differ from generation `seen`.
     async fn changed(&self, seen: u64) {
         loop {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -128,7 +129,7 @@ impl Session<'_> {
     }
 
     async fn round(&self, seen: u64) -> anyhow::Result<Round> {
-        // Here the file as it is counts, not the last version of it that worked.
+        // Use the current file, not its last working version.
         if let Some(pack) = self.pack() {
             self.app.workers().restart(&pack.name);
         }
@@ -218,7 +219,7 @@ impl Session<'_> {
         self.app.workers().packs().into_iter().find(is_ours)
     }
 
-    /// What is wrong with the file.
+    /// Problems with the file.
     fn notes(&self) -> Vec<HealthNote> {
         let notes = self.app.workers().health();
         notes.into_iter().filter(|note| same(Path::new(&note.subject), &self.file)).collect()
@@ -237,7 +238,7 @@ fn shown(took: Duration) -> String {
     }
 }
 
-/// Words for the author, on standard error.
+/// Messages for the author, on standard error.
 struct Talk {
     coloured: bool,
 }

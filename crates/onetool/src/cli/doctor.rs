@@ -1,4 +1,4 @@
-//! `onetool doctor`: everything that a working installation needs, checked one by one.
+//! `onetool doctor`: checks everything that a working installation needs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,14 +28,14 @@ pub struct DoctorArgs {
     output: OutputArgs,
 }
 
-/// A program that tells its version has this long.
+/// Time limit for a program to print its version.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
     Ok,
-    /// Something is missing that not everybody needs.
+    /// Something optional is missing.
     Warning,
     Problem,
 }
@@ -46,7 +46,7 @@ struct Finding {
     check: String,
     status: Status,
     detail: String,
-    /// What to do next.
+    /// The next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -65,7 +65,7 @@ impl Finding {
     }
 }
 
-/// Fails where there is a problem, so that a script can tell.
+/// Fails if there is a problem, for use in scripts.
 pub async fn main(args: DoctorArgs, at: Location) -> anyhow::Result<ExitCode> {
     let app = App::start_once(at.places()?)?;
     let servers = app.servers();
@@ -163,7 +163,7 @@ enum Engine {
     Full,
 }
 
-/// Runs code that the engine must be able to run, through the same path as everything else.
+/// Runs code that the engine must support, through the normal path.
 async fn engine(app: &App, engine: Engine) -> Finding {
     let (name, code) = match engine {
         Engine::Fast => ("sandbox", "__check__ = False\n'Monty runs code: ' + str(20 + 22)"),
@@ -199,7 +199,7 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
     let known = settings.servers.iter().find(|known| known.name == *name);
     match server.state {
         ServerState::Connected => Finding::ok(&check, format!("{} tools", server.tool_count)),
-        // What the configuration lacks is told with the configuration too.
+        // Missing parts of the configuration are reported with the configuration too.
         ServerState::Disabled
             if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) =>
         {
@@ -226,7 +226,7 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
     }
 }
 
-/// Files with secrets must be readable by their owner alone.
+/// Files with secrets must be readable only by their owner.
 fn secrets(files: &[PathBuf]) -> Vec<Finding> {
     let is_secret =
         |file: &&PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("secrets."));
@@ -257,7 +257,7 @@ fn is_private(_file: &Path) -> bool {
     true
 }
 
-/// Below this, in bytes, large results and logs soon find no room.
+/// With less free space, in bytes, large results and logs soon fail.
 const LITTLE_SPACE: u64 = 200 << 20;
 
 fn disk(own: &Path) -> Finding {
@@ -279,7 +279,7 @@ fn disk(own: &Path) -> Finding {
     }
 }
 
-/// Free bytes where a folder is, or will be.
+/// Free bytes at the folder's location, which may not exist yet.
 #[cfg(unix)]
 fn free_space(folder: &Path) -> Option<u64> {
     let existing = folder.ancestors().find(|folder| folder.is_dir())?;

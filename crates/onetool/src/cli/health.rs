@@ -1,4 +1,4 @@
-//! `onetool health`: what `ot.health()` says, for people and for scripts.
+//! `onetool health`: the report of `ot.health()`, for people and for scripts.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub struct HealthArgs {
     output: OutputArgs,
 }
 
-/// Fails where something is wrong, so that a script can tell.
+/// Fails if there is a problem, for use in scripts.
 pub async fn main(args: HealthArgs, at: Location) -> anyhow::Result<ExitCode> {
     let app = App::start_once(at.places()?)?;
     let answer = ask::ot(&app, "health", []).await;

@@ -1,4 +1,5 @@
-//! `onetool help`: a command's usage, or what `ot.help()` knows of a tool, a pack, a snippet, an alias or some words.
+//! `onetool help`: a command's usage, or the help of `ot.help()` on a tool, a pack, a snippet, an alias or search
+//! words.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `onetool init`: a configuration to begin with.
+//! `onetool init`: writes a first configuration.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -27,11 +27,11 @@ pub struct InitArgs {
     import: bool,
 }
 
-/// Explains in `# ` comments; what can be switched on stands behind a bare `#`.
+/// Explanations are comments with `# `; optional keys are commented out with a bare `#`.
 const TEMPLATE: &str = include_str!("init.yaml");
 
 pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
-    // A new project begins where the user is, not in a folder above.
+    // A new project is created in the current folder, not in a parent.
     let project = match &at.project {
         Some(project) => Some(project.clone()),
         None if at.config.is_none() => Some(std::env::current_dir()?),
@@ -46,7 +46,7 @@ pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
         _ => Scope::Project,
     };
     let path = main_path(&places, scope)?;
-    // An import has something to do where a configuration is there already.
+    // An import also works with an existing configuration.
     if args.import && path.is_file() {
         eprintln!("{} exists already; it keeps what it says", path.display());
     } else {
@@ -60,7 +60,7 @@ pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether servers were imported.
+/// Returns whether servers were imported.
 fn offer_import(args: &InitArgs, places: &ConfigPlaces, scope: Scope, is_asked: bool) -> anyhow::Result<bool> {
     if !args.import && !is_asked {
         return Ok(false);
@@ -78,7 +78,7 @@ fn offer_import(args: &InitArgs, places: &ConfigPlaces, scope: Scope, is_asked: 
     Ok(is_wanted)
 }
 
-/// A question with yes as its answer, unless the user says no.
+/// Asks a question whose default answer is yes.
 fn ask(question: &str) -> anyhow::Result<bool> {
     let mut stderr = std::io::stderr().lock();
     write!(stderr, "{question} [Y/n] ")?;

@@ -140,16 +140,16 @@ enum Command {
     Complete(complete::CompleteArgs),
 }
 
-/// The exit code of a command line that cannot be meant; the same that clap answers with.
+/// The exit code for an invalid command line; the same as clap's.
 const USAGE: u8 = 2;
 
-/// Stack of the runtime's threads: reading code takes some.
+/// Stack size of the runtime's threads; parsing code needs some.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Without a runtime no server is started.
+    // No runtime, so that no server is started.
     if let Command::Complete(args) = &cli.command {
         return complete::main(args).unwrap_or(ExitCode::FAILURE);
     }
@@ -197,7 +197,7 @@ pub fn main() -> ExitCode {
     // A read of standard input cannot be interrupted; do not wait for it.
     runtime.shutdown_background();
     result.unwrap_or_else(|error| {
-        // Whoever read our output has seen enough.
+        // The reader of our output closed the pipe.
         let is_closed_pipe = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
         if error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed_pipe)) {
             return ExitCode::SUCCESS;
@@ -211,7 +211,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// A file that was named cannot be read: why, and what to do.
+/// The error for a named file that cannot be read, with a hint.
 fn unreadable(path: &std::path::Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         std::io::ErrorKind::NotFound => "check the name; it is looked for in the current folder",
@@ -222,7 +222,7 @@ fn unreadable(path: &std::path::Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("cannot read {}: {error}\nhint: {hint}", path.display())
 }
 
-/// Starts everything for one command, and tells what is wrong with the configuration.
+/// Starts everything for one command, and reports problems with the configuration.
 fn start(at: Location) -> anyhow::Result<Arc<App>> {
     start_at(at.places()?)
 }

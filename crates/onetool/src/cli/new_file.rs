@@ -1,4 +1,4 @@
-//! Files that a command makes: never over one that is there.
+//! Creates new files without overwriting existing ones.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use onetool_state::atomic;
 
 use super::table::{Page, Tone};
 
-/// Writes a new file, with the folders above it, and says so.
+/// Writes a new file and its parent folders, and prints its path.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if path.symlink_metadata().is_ok() {
         anyhow::bail!("{} exists already; it was left as it is\nhint: edit it, or move it away first", path.display());

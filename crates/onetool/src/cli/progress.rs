@@ -1,4 +1,4 @@
-//! Progress and printed text on a terminal: a line on stderr says what takes its time. Elsewhere nothing is said.
+//! Progress and printed text on a terminal: a line on stderr shows what takes long. Nothing is shown elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use onetool_sdk::{NoProgress, Progress, ProgressSink};
 use parking_lot::Mutex;
 
-/// How often the sign of life moves.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Where the progress of calls goes: a line on stderr where that is a terminal.
+/// Shows the progress of calls in a line on stderr, if that is a terminal.
 pub fn sink() -> Arc<dyn ProgressSink> {
     if std::io::stderr().is_terminal() { Arc::new(Line::default()) } else { Arc::new(NoProgress) }
 }
@@ -56,7 +56,7 @@ impl Drop for Line {
     }
 }
 
-/// Writes what code prints to stdout at once, and remembers it: it is part of the reply too.
+/// Writes printed text to stdout at once, and remembers it, because the reply contains it too.
 #[derive(Default)]
 pub struct PrintedOutput {
     spinner: Option<Line>,
@@ -68,7 +68,7 @@ impl PrintedOutput {
         Self { spinner: std::io::stderr().is_terminal().then(Line::default), written: Mutex::default() }
     }
 
-    /// What of a reply has not been written yet, and ends the progress.
+    /// Returns the part of a reply that has not been written yet, and ends the progress line.
     pub fn rest<'a>(&self, reply: &'a str) -> &'a str {
         if let Some(bar) = self.spinner.as_ref().and_then(|spinner| spinner.bar.get()) {
             bar.finish_and_clear();
@@ -78,12 +78,12 @@ impl PrintedOutput {
         let shown = written.strip_suffix('\n').unwrap_or(&written);
         match reply.strip_prefix(shown) {
             Some(rest) => rest.strip_prefix('\n').unwrap_or(rest),
-            // It is a summary, or it was sanitised.
+            // A summary, or sanitised text.
             None => reply,
         }
     }
 
-    /// Whether the last line that was written is still open.
+    /// Whether the last written line has no newline yet.
     pub fn is_open(&self) -> bool {
         let written = self.written.lock();
         !written.is_empty() && !written.ends_with('\n')
@@ -100,7 +100,7 @@ impl ProgressSink for PrintedOutput {
     fn printed(&self, text: &str) -> bool {
         let write = || {
             let mut out = std::io::stdout().lock();
-            // A reader that has seen enough is met again at the end.
+            // A closed pipe is handled at the end.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         };
         match self.spinner.as_ref().and_then(|spinner| spinner.bar.get()) {

@@ -1,4 +1,4 @@
-//! `onetool run`: the same path as the server's, in this process, or in the process that keeps sessions.
+//! `onetool run`: runs code like the server does, in this process or in the process that holds sessions.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -45,10 +45,10 @@ pub struct RunArgs {
     session_host: bool,
 }
 
-/// The exit code of a program that the interrupt key ended.
+/// The exit code after an interrupt.
 const INTERRUPTED: u8 = 130;
 
-/// Code from a pipe or a file, at most, in bytes; the run itself allows less.
+/// Maximum size of code from a pipe or a file, in bytes; the run itself allows less.
 const MAX_INPUT: u64 = 64 << 20;
 
 pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
@@ -73,7 +73,7 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
     show(&reply, &printed)
 }
 
-/// `None`: interrupted.
+/// Returns `None` if interrupted.
 async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::Result<Option<RunReply>> {
     let app = super::start(at)?;
     crate::log::show_prints();
@@ -83,7 +83,7 @@ async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::R
     let cancel = ctx.cancel.clone();
     let is_terminal = std::io::stdout().is_terminal();
     let run = async {
-        // A pipe takes it all; what is too much for a reader is stored.
+        // A pipe takes any size; on a terminal, output that is too large is stored.
         if is_terminal { app.runner.run(code, ctx).await } else { app.runner.run_whole(code, ctx).await }
     };
     let run = super::ask::telling(&app, run);

@@ -1,6 +1,7 @@
-//! `onetool runs`: runs that are kept, whoever started them; `onetool approve` and `onetool deny`: calls that wait for a person.
+//! `onetool runs`: stored runs, whoever started them; `onetool approve` and `onetool deny`: calls that wait for a
+//! person.
 //!
-//! These commands work on shared state, so they need no server: whoever can read the state may decide.
+//! These commands work on shared state without a server: whoever can read the state may decide.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use super::tokens::audited;
 use super::{Location, table};
 use crate::assemble::App;
 
-/// How long servers have to take a run before it goes on here.
+/// How long to wait for a server to take a run before it continues here.
 const SERVERS_FIRST: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
-/// Digits of an id that are shown in lists.
+/// Number of digits of an id in lists.
 const SHOWN_ID: usize = 12;
 
 const EXAMPLES: &str = "\
@@ -190,7 +191,7 @@ async fn answer(app: &Arc<App>, command: RunsCommand) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The run whose id begins like this; says so where there is none, or more than one.
+/// Finds the run whose id begins like this; prints a message if there is none, or more than one.
 fn found(app: &App, id: &str) -> anyhow::Result<Option<RunRecord>> {
     let mut runs: Vec<RunRecord> = app.durable().runs().all()?;
     runs.retain(|run| run.id.as_str().starts_with(id));
@@ -308,7 +309,7 @@ async fn decide(app: &Arc<App>, id: &str, is_allowed: bool) -> anyhow::Result<Ex
     follow(app, &run).await
 }
 
-/// Waits until a server has taken a run, or goes on with it here where none does.
+/// Waits until a server takes the run, or else continues it here.
 async fn follow(app: &Arc<App>, run: &RunRecord) -> anyhow::Result<ExitCode> {
     let store = app.durable().runs();
     let until = Instant::now() + SERVERS_FIRST;

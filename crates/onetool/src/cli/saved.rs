@@ -1,4 +1,4 @@
-//! `onetool saved`: the code that runs kept with `ot.save`.
+//! `onetool saved`: the code that runs saved with `ot.save`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `onetool scaffold <pack>`: a new tool file to begin with.
+//! `onetool scaffold <pack>`: creates a new tool file.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ pub struct ScaffoldArgs {
     pack: String,
 }
 
-/// Packs that nothing can replace.
+/// Packs that cannot be replaced.
 const TAKEN: &[&str] = &["ot", "std", "file", "proj"];
 
 pub fn main(args: ScaffoldArgs, at: Location) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! Finds literal secrets in the settings of a server, and moves them out: the settings keep `${NAME}`.
+//! Finds literal secrets in the settings of a server, and replaces them with `${NAME}`.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ const SECRET_WORDS: &[&str] = &[
     "pat",
     "key",
 ];
-/// Last words of names whose values say where a secret is, or what kind it is of.
+/// Last words of names whose values describe where a secret is, or its kind.
 const HARMLESS_ENDINGS: &[&str] = &[
     "file", "path", "dir", "folder", "url", "uri", "endpoint", "host", "id", "name", "type", "mode", "method", "header",
 ];
-/// Beginnings of values that are secrets whatever they are called.
+/// Prefixes of values that are secrets under any name.
 const SECRET_PREFIXES: &[&str] = &[
     "ghp_",
     "gho_",
@@ -68,7 +68,7 @@ const SECRET_PREFIXES: &[&str] = &[
     "dckr_pat_",
 ];
 
-/// Names that say nothing of whose secret it is.
+/// Names that do not identify the owner of a secret.
 const GENERIC: &[&str] = &[
     "API_KEY",
     "API_TOKEN",
@@ -81,10 +81,10 @@ const GENERIC: &[&str] = &[
     "X_API_KEY",
 ];
 
-/// Secrets that were found, by the name that stands for them now.
+/// The secrets that were found, by their new names.
 pub type Moved = BTreeMap<String, String>;
 
-/// Replaces the literal secrets of a server by references. `taken` says which value a name has already.
+/// Replaces the literal secrets of a server with references. `taken` returns the existing value of a name.
 pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str) -> Option<String>) -> Moved {
     let mut taker = Taker { server, taken, moved: Moved::new() };
     for section in ["env", "headers", "auth"] {
@@ -103,7 +103,7 @@ pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str)
     taker.moved
 }
 
-/// Everything in a client's description of servers that looks like a secret, wherever it is: not to be shown.
+/// Everything in a client's servers that looks like a secret and must not be shown.
 pub fn find(value: &Json) -> Vec<String> {
     let mut taker = Taker { server: "", taken: &|_| None, moved: Moved::new() };
     taker.look_at("", value);
@@ -134,7 +134,7 @@ impl Taker<'_> {
         self.named(name, text);
     }
 
-    /// The value of a variable, a header or an option.
+    /// Handles the value of a variable, a header or an option.
     fn named(&mut self, name: &str, text: &mut String) {
         if !is_literal(text) {
             return;
@@ -153,7 +153,7 @@ impl Taker<'_> {
         *text = format!("{scheme}{reference}");
     }
 
-    /// `--api-key abc`, `--api-key=abc`, `-e API_KEY=abc`, `--header "Authorization: Bearer abc"`,
+    /// Handles `--api-key abc`, `--api-key=abc`, `-e API_KEY=abc`, `--header "Authorization: Bearer abc"`,
     /// `postgresql://me:abc@host/db`.
     fn arguments(&mut self, arguments: &mut [Json]) {
         let mut option: Option<String> = None;
@@ -185,7 +185,7 @@ impl Taker<'_> {
         }
     }
 
-    /// `?api_key=abc`, `/s/<random>/mcp`, and what `password` finds.
+    /// Handles `?api_key=abc`, `/s/<random>/mcp`, and what `password` finds.
     fn url(&mut self, url: &mut String) {
         self.password(url);
         let Some(start) = url.find("://").filter(|at| is_word(&url[..*at])).map(|at| at + "://".len()) else { return };
@@ -211,7 +211,7 @@ impl Taker<'_> {
         *url = format!("{base}?{}", parameters.join("&"));
     }
 
-    /// The password of `scheme://user:password@host`.
+    /// Handles the password of `scheme://user:password@host`.
     fn password(&mut self, url: &mut String) {
         let Some((scheme, rest)) = url.split_once("://") else { return };
         if !is_word(scheme) {
@@ -230,7 +230,7 @@ impl Taker<'_> {
         *url = format!("{before}{reference}{after}");
     }
 
-    /// A name for a secret: its own, or with the server's name before it where that is taken by another value.
+    /// Returns a reference to a secret under its own name, prefixed with the server's if another value has that name.
     fn reference(&mut self, name: &str, secret: String) -> String {
         let plain = to_python_identifier(name).trim_matches('_').to_ascii_uppercase();
         let server = to_python_identifier(self.server).trim_matches('_').to_ascii_uppercase();
@@ -249,12 +249,12 @@ impl Taker<'_> {
     }
 }
 
-/// Text that refers to nothing.
+/// Whether a text contains no references.
 fn is_literal(text: &str) -> bool {
     !text.is_empty() && !text.contains("${")
 }
 
-/// A part of a path that nobody chose: who knows it may come in.
+/// Whether a part of a path is random: such an address grants access to anyone who knows it.
 fn is_random(part: &str) -> bool {
     let has = |kind: fn(&char) -> bool| part.chars().filter(kind).count();
     part.len() >= 24
@@ -265,7 +265,7 @@ fn is_random(part: &str) -> bool {
         && !part.contains('.')
 }
 
-/// A name of an option, a variable or a header.
+/// Whether this is the name of an option, a variable or a header.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'))
 }
@@ -279,8 +279,9 @@ fn is_secret_name(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| words.contains(word) || (word.len() > 4 && name.contains(word)))
 }
 
-/// Switches, small numbers and files are not secrets, whatever they are called: `MAX_TOKENS=4096`, `AUTH=true`. A value
-/// that is a secret is hidden in every reply.
+/// Switches, small numbers and files are not secrets, whatever their names: `MAX_TOKENS=4096`, `AUTH=true`. This
+/// matters
+/// because secret values are redacted in every reply.
 fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     if ["password", "passwd", "secret"].iter().any(|word| name.contains(word)) {

@@ -1,4 +1,4 @@
-//! `onetool self`: about this program itself: which version it is, where it lies, and who installed it.
+//! `onetool self`: shows this program's version, location and origin.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ enum SelfCommand {
 pub fn main(args: SelfArgs) -> anyhow::Result<ExitCode> {
     let SelfCommand::Version { output } = args.command;
     let executable = std::env::current_exe()?;
-    // A package manager may show the program under a link; what it belongs to is where it really lies.
+    // A package manager may link to the program; its origin is determined by the real location.
     let real = executable.canonicalize().unwrap_or_else(|_| executable.clone());
     let origin = Origin::of(&real);
     let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
@@ -62,7 +62,7 @@ pub fn main(args: SelfArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who put the program where it is, as far as its surroundings tell.
+/// How the program was installed, as far as its surroundings show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Origin {
     /// A Python package; `installer` as the package's own record names it.
@@ -72,7 +72,7 @@ enum Origin {
     Npm,
     /// A bundle that a desktop client unpacked.
     McpBundle,
-    /// Unpacked beside its documentation.
+    /// Unpacked next to its documentation.
     Archive,
     Container,
     CargoInstall,
@@ -123,7 +123,7 @@ impl Origin {
         }
     }
 
-    /// The command that brings the next version.
+    /// The command that updates the program.
     fn update(&self) -> Option<&'static str> {
         match self {
             Self::Wheel { installer } if installer == "uv" => Some("uv tool upgrade onetool"),
@@ -135,7 +135,7 @@ impl Origin {
     }
 }
 
-/// Who installed the Python package that this folder of programs belongs to.
+/// The installer of the Python package that this scripts folder belongs to.
 fn wheel_installer(scripts: &Path) -> Option<String> {
     let environment = scripts.parent()?;
     let libraries = environment.join("lib");

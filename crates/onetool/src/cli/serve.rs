@@ -1,7 +1,7 @@
-//! `onetool serve`: MCP on standard input and output, or over HTTP where that is asked for.
+//! `onetool serve`: MCP on standard input and output, or over HTTP if requested.
 //!
-//! A client that starts us talks to our standard input and output, whatever the configuration says; only `--http`
-//! changes that.
+//! A client that starts us uses our standard input and output, whatever the configuration says; only `--http` changes
+//! that.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever types this into a terminal wants to know what it waits for.
+/// Explains to a user in a terminal what the command waits for.
 fn greet(app: &App) {
     let folder = app.settings().folder.display().to_string();
     let mut words = super::import::program().unwrap_or_else(|_| vec!["onetool".to_owned()]);
@@ -77,7 +77,7 @@ Waiting for messages; Ctrl-C ends it.",
     );
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -19,7 +19,7 @@ use super::Location;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
-/// A server that takes longer than this is told of, and again after each of the others.
+/// When a slow server is reported first, and the interval after which it is reported again.
 const TOLD_FIRST: Duration = Duration::from_secs(1);
 const TOLD_AGAIN: Duration = Duration::from_secs(5);
 
@@ -145,7 +145,7 @@ async fn list(app: &App, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails where a server that should be there is not.
+/// Fails if an expected server is not connected.
 async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let servers = app.servers();
     let is_meant = |server: &ServerStatus| name.is_none_or(|name| server.name == name || server.pack == name);
@@ -164,7 +164,7 @@ async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs
         let servers = Arc::clone(&servers);
         let (ctx, may_download) = (&ctx, is_package_runner(app, &server.name));
         async move {
-            // The outcome shows in the status.
+            // The result is in the status.
             while servers.try_now(&server.pack, ctx).await.is_err() {
                 let was_slow = servers.status().iter().any(|now| now.pack == server.pack && now.hung);
                 if !(was_slow && may_download && Instant::now() < until) {
@@ -183,14 +183,14 @@ async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs
     show(&rows, output)?;
     let is_fine = |server: &ServerStatus| match server.state {
         ServerState::Connected => true,
-        // Switched off on purpose, unless it is asked for by name.
+        // Disabled on purpose, unless it is named explicitly.
         ServerState::Disabled => name.is_none(),
         ServerState::Connecting | ServerState::Disconnected => false,
     };
     Ok(if tested.iter().all(is_fine) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Programs that fetch a server before they start it.
+/// Programs that download a server before they start it.
 const PACKAGE_RUNNERS: &[&str] =
     &["npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "deno", "uvx", "uv", "pipx", "docker", "podman"];
 
@@ -205,7 +205,7 @@ fn is_package_runner(app: &App, server: &str) -> bool {
     })
 }
 
-/// Says on standard error what servers that take long are waited for, and until when.
+/// Prints to standard error which slow servers are being waited for, and until when.
 pub(super) async fn tell_what_is_awaited(
     servers: &ProxySource,
     is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync),
@@ -234,7 +234,7 @@ async fn accept(app: &App, name: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Addresses and commands are left out: they may hold secrets.
+/// Addresses and commands are left out: they may contain secrets.
 fn row(app: &App, server: &ServerStatus, state: &str) -> Json {
     let settings = app.settings();
     let kind = settings.servers.iter().find(|known| known.name == server.name).map(|known| match known.kind {
@@ -284,7 +284,7 @@ fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
                 (reason, _) => reason.to_owned(),
             };
             let state = text_of(server, "state");
-            // Before the first connection nobody knows.
+            // Unknown before the first connection.
             let tools = match (server["tool_count"].as_u64(), state) {
                 (Some(0), "enabled") => "?".to_owned(),
                 _ => server["tool_count"].to_string(),

@@ -1,9 +1,11 @@
-//! The process that holds the sessions of `onetool run --session`, and how commands reach it.
+//! The process that holds the sessions of `onetool run --session`, and its client.
 //!
-//! Names can only last in a process that lasts. The first command with a session starts one for its project; it listens
-//! on a socket in a folder that only its user can enter, runs what commands send, and ends with its last session. One
-//! line of JSON goes in, lines with what is printed come out, the last one with the reply. A command that goes away ends
-//! its run.
+//! Names persist only in a process that persists. The first command with a session starts one for its project. It
+//! listens
+//! on a socket in a folder that only its user can enter, runs code that commands send, and ends with its last session.
+//! A
+//! request is one line of JSON; the response is lines with printed text, and a last one with the reply. If a command
+//! disconnects, its run ends.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -24,19 +26,19 @@ use tokio::sync::mpsc;
 use super::Location;
 use crate::assemble::App;
 
-/// How long the process may take until it listens.
+/// Time limit for the process to start listening.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How long it stays without a session.
+/// How long the process stays alive without a session.
 const LINGER: Duration = Duration::from_secs(2);
-/// Bytes of one line, either way.
+/// Maximum size of a line, in either direction.
 const MAX_LINE: u64 = 512 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Request {
     session: String,
     code: String,
-    /// The reader takes a reply of any size.
+    /// Whether the reader accepts a reply of any size.
     whole: bool,
 }
 
@@ -47,7 +49,7 @@ enum Message {
     Reply { text: String, is_error: bool, parts: Vec<String> },
 }
 
-/// Runs code in a session of the project's process, which is started if there is none. `None`: interrupted.
+/// Runs code in a session of the project's process, which is started if necessary. `None` if interrupted.
 pub async fn ask(at: Location, session: &str, code: &str, sink: &dyn ProgressSink) -> anyhow::Result<Option<RunReply>> {
     let places = at.clone().places()?;
     places.require_explicit()?;
@@ -66,7 +68,7 @@ pub async fn ask(at: Location, session: &str, code: &str, sink: &dyn ProgressSin
                     anyhow::bail!("the process that holds the session '{session}' ended; its names are gone");
                 }
             }
-            // Whoever closes the connection cancels the run.
+            // Closing the connection cancels the run.
             _ = tokio::signal::ctrl_c() => return Ok(None),
         }
         match serde_json::from_str(&line)? {
@@ -95,7 +97,7 @@ async fn connect(places: &ConfigPlaces, at: &Location) -> anyhow::Result<UnixStr
     }
     command.arg("--project").arg(&places.project);
     command.current_dir(&places.project).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Keys that interrupt this command are not meant for it.
+    // Its own process group, so that keys that interrupt this command do not reach it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn().context("the process that holds sessions does not start")?;
     let deadline = tokio::time::Instant::now() + START_TIMEOUT;
@@ -110,7 +112,7 @@ async fn connect(places: &ConfigPlaces, at: &Location) -> anyhow::Result<UnixStr
     }
 }
 
-/// One socket per project and configuration, in a folder of this user's own.
+/// The socket's path: one per project and configuration, in a folder of this user.
 fn socket_path(places: &ConfigPlaces) -> anyhow::Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
@@ -121,7 +123,7 @@ fn socket_path(places: &ConfigPlaces) -> anyhow::Result<PathBuf> {
     Ok(folder.join(format!("sessions-{:016x}.sock", hasher.finish())))
 }
 
-/// Makes the folder, or checks that nobody else could have.
+/// Creates the folder, or checks that it belongs to this user alone.
 fn private_folder(folder: &Path, user: u32) -> anyhow::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
@@ -139,7 +141,7 @@ fn private_folder(folder: &Path, user: u32) -> anyhow::Result<()> {
 
 /// Holds the sessions of a project until none is left.
 pub async fn serve(at: Location) -> anyhow::Result<ExitCode> {
-    // A session of its own: it outlives the terminal that the first command ran in.
+    // Its own session, to outlive the terminal of the first command.
     let _ = rustix::process::setsid();
     let places = at.places()?;
     let socket = socket_path(&places)?;
@@ -180,7 +182,7 @@ pub async fn serve(at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run says before it ends.
+/// Sends messages of a run before it ends.
 struct Sender(mpsc::UnboundedSender<Message>);
 
 impl ProgressSink for Sender {
@@ -226,7 +228,7 @@ async fn answer(app: &App, stream: UnixStream) -> anyhow::Result<()> {
     let mut nothing = [0_u8; 1];
     tokio::select! {
         ((), sent) = async { tokio::join!(run, send) } => sent,
-        // Nothing more is to come: the command is gone.
+        // The command has disconnected.
         _ = lines.read(&mut nothing) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Where full Python is not supported, there are no sessions to hold.
+//! Replaces the session host where full Python is not supported.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `onetool state`: where shared state is, and moving it.
+//! `onetool state`: moves shared state.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ pub async fn main(args: StateArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("--blobs goes with the address of a database\nhint: files keep stored results themselves");
     }
     if !is_address(&to) {
-        // Counts of calls are kept only below a folder that is there.
+        // Counts of calls are stored only below an existing folder.
         std::fs::create_dir_all(&to).with_context(|| format!("cannot make the folder {to}"))?;
     }
     let (from, to) = (open(&from, bucket.as_ref())?, open(&to, bucket.as_ref())?);

@@ -1,4 +1,4 @@
-//! `onetool stats`: what was called and what that saved.
+//! `onetool stats`: shows calls and savings.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ pub async fn main(args: StatsArgs, at: Location) -> anyhow::Result<ExitCode> {
     let answer = ask::ot(&app, "stats", arguments).await;
     app.shutdown().await;
     let report = answer?.to_json();
-    // What is wrong with the question is answered as a text.
+    // An invalid query is answered with a text.
     if let Json::String(problem) = report {
         anyhow::bail!("{}", problem.trim_start_matches("Error: "));
     }

@@ -1,6 +1,6 @@
-//! What commands print: tables and JSON on standard output, with colour only where that is a terminal.
+//! Output of commands: tables and JSON on standard output, with colour only on a terminal.
 //!
-//! Text of tools and servers is foreign: control characters never reach the terminal.
+//! Text of tools and servers is untrusted: control characters never reach the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -22,10 +22,10 @@ impl OutputArgs {
     }
 }
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
-/// How a piece of text stands out.
+/// Emphasis of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -48,7 +48,7 @@ impl Tone {
         }
     }
 
-    /// How the state of a server or of the whole looks.
+    /// The tone of a server's state or of the overall state.
     pub fn of_state(state: &str) -> Self {
         match state {
             "ok" | "connected" | "enabled" => Self::Good,
@@ -59,13 +59,13 @@ impl Tone {
     }
 }
 
-/// Whether the user and the terminal take colours.
+/// Whether the user and the terminal support colours.
 pub fn is_colour_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// A text for standard output, printed at once at the end.
+/// Text for standard output, printed all at once.
 pub struct Page {
     text: String,
     coloured: bool,
@@ -76,7 +76,7 @@ impl Page {
         Self { text: String::new(), coloured: std::io::stdout().is_terminal() && is_colour_wanted() }
     }
 
-    /// A piece of a line.
+    /// Appends text to the current line.
     pub fn put(&mut self, tone: Tone, text: &str) -> &mut Self {
         let clean = printable(text);
         match tone.code().filter(|_| self.coloured) {
@@ -94,7 +94,7 @@ impl Page {
         self
     }
 
-    /// Lines of text, as they are.
+    /// Appends lines of text unchanged.
     pub fn text(&mut self, text: &str) -> &mut Self {
         for line in text.lines() {
             self.put(Tone::Plain, line).end_line();
@@ -102,7 +102,7 @@ impl Page {
         self
     }
 
-    /// Rows under a heading; columns are as wide as they must be, the last as wide as it likes.
+    /// Appends rows under a heading; columns are as wide as necessary, the last one has no limit.
     pub fn table(&mut self, heading: &[&str], rows: &[Vec<(Tone, String)>]) -> &mut Self {
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|(_, text)| text.chars().count());
@@ -131,18 +131,18 @@ impl Page {
         self.end_line();
     }
 
-    /// Writes it all. A closed pipe is not an error.
+    /// Prints everything. A closed pipe is not an error.
     pub fn print(&self) -> anyhow::Result<()> {
         print(&self.text)
     }
 }
 
-/// A value as indented JSON.
+/// Prints a value as indented JSON.
 pub fn print_json(value: &Json) -> anyhow::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// Text to standard output, exactly. A closed pipe is not an error.
+/// Prints text to standard output unchanged. A closed pipe is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -155,7 +155,7 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
 }
 
-/// A text of a JSON object, or nothing.
+/// A string member of a JSON object, or an empty text.
 pub fn text_of<'a>(value: &'a Json, key: &str) -> &'a str {
     value.get(key).and_then(Json::as_str).unwrap_or("")
 }

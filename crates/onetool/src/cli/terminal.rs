@@ -1,6 +1,6 @@
-//! The person at the terminal, asked like the user of a client: permission for a call, or what a server wants to know.
+//! Asks the person at the terminal like the user of a client: for permission for a call, or for input to a server.
 //!
-//! Only where standard input and standard error are a terminal; elsewhere nobody is there, and `ask` refuses.
+//! Only if standard input and standard error are a terminal; otherwise nobody can be asked, and `ask` refuses.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use onetool_sdk::{ClientBridge, ErrorKind, ToolError};
 use serde_json::{Map, Value as Json, json};
 
-/// Fields of one form, at most.
+/// Maximum number of fields of a form.
 const MAX_FIELDS: usize = 20;
 
-/// Of a question, so many characters are shown.
+/// Maximum number of characters of a question.
 const MAX_TEXT: usize = 4000;
 
-/// Whoever can be asked here.
+/// The client bridge for the terminal, if somebody can be asked.
 pub fn client() -> Option<Arc<dyn ClientBridge>> {
     let is_there = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     is_there.then(|| Arc::new(Terminal { one_at_a_time: Arc::default() }) as Arc<dyn ClientBridge>)
@@ -46,7 +46,7 @@ impl ClientBridge for Terminal {
     }
 }
 
-/// Asks one question, field by field, and gives the answer as MCP has it.
+/// Asks one question, field by field, and returns the answer in MCP's format.
 fn ask(params: &Json, input: &mut impl std::io::BufRead, output: &mut impl std::io::Write) -> std::io::Result<Json> {
     let message = params.get("message").and_then(Json::as_str).unwrap_or_default();
     let declined = || json!({"action": "decline"});
@@ -61,7 +61,7 @@ fn ask(params: &Json, input: &mut impl std::io::BufRead, output: &mut impl std::
         writeln!(output, "{}\n(declined: the form has {} fields)", printable(message), fields.len())?;
         return Ok(declined());
     }
-    // A single yes or no is the question itself.
+    // A form with a single yes or no is asked directly.
     if fields.len() == 1
         && let Some((name, field)) = fields.iter().next()
         && field.get("type").and_then(Json::as_str) == Some("boolean")
@@ -113,7 +113,7 @@ fn value(field: &Json, text: &str) -> Option<Json> {
     }
 }
 
-/// Anything but a clear yes is a no.
+/// Anything but a clear yes counts as no.
 fn yes(input: &mut impl std::io::BufRead, output: &mut impl std::io::Write, question: &str) -> std::io::Result<bool> {
     write!(output, "{question} [y/N] ")?;
     output.flush()?;
@@ -129,7 +129,7 @@ fn is_yes(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "y" | "yes" | "true")
 }
 
-/// Text of others, without what a terminal would take as a command or what would make it read differently.
+/// Removes characters from untrusted text that would control the terminal or disguise the text.
 fn printable(text: &str) -> String {
     let hidden = |c: char| {
         (c.is_control() && c != '\n')

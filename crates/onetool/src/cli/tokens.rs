@@ -1,4 +1,4 @@
-//! `onetool tokens`: who may use this server.
+//! `onetool tokens`: manages access to this server.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,7 +72,7 @@ struct RevokeArgs {
     output: OutputArgs,
 }
 
-/// `30d`, `12h`, `45m`, `90s` or seconds alone.
+/// Parses `30d`, `12h`, `45m`, `90s` or plain seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let seconds = match unit {
@@ -95,7 +95,7 @@ pub async fn main(args: TokensArgs, at: Location) -> anyhow::Result<ExitCode> {
     answer?
 }
 
-/// Leaves in the audit trail what was done at the command line.
+/// Records an action of the command line in the audit log.
 pub(super) fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
     let error = done.as_ref().err().map(ToString::to_string);
     audit.record(AuditRecord {

@@ -1,4 +1,4 @@
-//! `onetool tools`: what can be called.
+//! `onetool tools`: lists tools.
 
 use std::process::ExitCode;
 

@@ -19,7 +19,7 @@ Examples:
 Other commands ask the same question where a terminal is at hand, MCP clients that can ask their user do so before the
 first run. ONETOOL_TRUST=1 in the environment trusts the folder for one process; ONETOOL_TRUST=0 asks nobody.";
 
-/// An answer, at most, in bytes.
+/// Maximum size of an answer, in bytes.
 const MAX_ANSWER: u64 = 1024;
 
 #[derive(Args)]
@@ -54,7 +54,7 @@ pub fn main(args: TrustArgs, at: Location) -> anyhow::Result<ExitCode> {
         println!("{folder} {}", if was_trusted { "is no longer trusted" } else { "was not trusted" });
         return Ok(ExitCode::SUCCESS);
     }
-    // Also where nothing came with a repository yet: the user says so.
+    // Also if nothing came with a repository yet: the user decides.
     if let Some(untrusted) = Untrusted::of(&places) {
         println!(
             "These parts of {folder} came with its repository, or from another user. They are off until you trust it:"
@@ -77,7 +77,7 @@ pub fn main(args: TrustArgs, at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Before another command: where parts of the project are off and a person sits at the terminal, shows them and asks.
+/// Before another command: if parts of the project are disabled and a person is at the terminal, shows them and asks.
 pub(super) fn offer(places: &ConfigPlaces) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() || onetool_config::is_trust_decided() {
         return Ok(());
@@ -90,7 +90,7 @@ pub(super) fn offer(places: &ConfigPlaces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Anything but a clear yes is a no. The question is talk, not data: it goes to standard error.
+/// Anything but a clear yes counts as no. The question is not data, so it goes to standard error.
 fn confirmed() -> anyhow::Result<bool> {
     eprint!("Trust this folder? [y/N] ");
     std::io::stderr().flush()?;

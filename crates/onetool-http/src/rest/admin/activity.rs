@@ -1,6 +1,6 @@
-//! What happens: the calls and runs that are under way, the last ones, and a stream of everything that changes.
+//! Activity: the calls and runs in progress, the last ones, and a stream of all changes.
 //!
-//! An administrator sees what everybody does, everybody else what they do themselves.
+//! An administrator sees the activity of all users, everybody else their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,14 @@ use super::team::{self, Told};
 use crate::relay::Subject;
 use crate::{ApiError, Identity, Scope};
 
-/// How often the toolbox is looked at for changes.
+/// Poll interval for changes to the toolbox.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(recent)).read(routes!(stream)).invoke(routes!(cancel))
 }
 
-/// What somebody sees of what happens.
+/// Returns which activity an identity may see.
 pub(super) fn viewer(identity: &Identity) -> Viewer {
     if identity.may(Scope::Admin) { Viewer::Administrator } else { Viewer::Owner(identity.principal.owner(None)) }
 }
@@ -64,7 +64,7 @@ async fn recent(
     let rows = |events: Vec<ActivityEvent>| -> Vec<ActivityRow> {
         events.into_iter().filter(&is_wanted).map(|event| team.own_row(event)).collect()
     };
-    // In this order: what ends in between is told twice rather than not at all.
+    // In this order: an activity that ends in between is reported twice rather than not at all.
     let mut under_way = rows(activity.under_way());
     let others = team.others(&viewer).await.into_iter();
     let is_wanted = |row: &ActivityRow| principal.as_deref().is_none_or(|wanted| row.principal == wanted);
@@ -93,10 +93,11 @@ async fn cancel(
     elsewhere.ok_or_else(no_activity)
 }
 
-/// Server-sent events: `started` for a call or a run that starts, `activity` when it has ended (of other servers that share the
-/// state, those that take longer than a second), `approvals` when calls begin or cease to wait, `tools` when the toolbox has
-/// changed, `missed` when a slow reader has missed some: the activity is to be read again then. While an administrator reads,
-/// calls that need approval wait for them, at every server. Without the scope `admin`, one's own calls and runs, and no approvals.
+/// Server-sent events: `started` for a call or a run that starts, `activity` when it has ended (of other servers that
+/// share the state, those that take longer than a second), `approvals` when calls begin or cease to wait, `tools` when
+/// the toolbox has changed, `missed` when a slow reader has missed events and must read the activity again. While an
+/// administrator reads, calls that need approval wait for them, at every server. Without the scope `admin`, only one's
+/// own calls and runs, and no approvals.
 #[utoipa::path(get, path = "/api/events", tag = "activity", responses(
     (status = 200, description = "a stream of events", content_type = "text/event-stream", body = String),
 ))]
@@ -107,10 +108,10 @@ async fn stream(state: AdminState, Extension(identity): Extension<Arc<Identity>>
     let ended = cancel.clone();
     let viewer = viewer(&identity);
     let mut activity = admin.activity.subscribe();
-    // Only who may decide is waited for.
+    // Calls wait only for readers who may decide.
     let mut waiting = (viewer == Viewer::Administrator).then(|| admin.approvals.watch());
     if waiting.is_some() {
-        // Calls at other servers wait for them from now on, too.
+        // From now on, calls at other servers wait for them too.
         let approvals = admin.approvals.clone();
         crate::task::spawn(crate::task::blocking(move || approvals.refresh()));
     }

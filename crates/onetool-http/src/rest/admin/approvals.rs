@@ -21,7 +21,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(list)).admin(routes!(decide))
 }
 
-/// What waits, the oldest first. Blocks.
+/// Returns the calls that wait, the oldest first. Blocks.
 fn rows(admin: &Admin) -> Vec<ApprovalRow> {
     let waiting = admin.approvals.waiting().into_iter();
     let row = |request: ApprovalRequest| {
@@ -69,7 +69,7 @@ async fn decide(state: AdminState, Path(id): Path<String>, request: Request) -> 
             DecisionError::NotKept(_) => ApiError::conflict(error.to_string()),
         })?;
         if decision == Decision::Always {
-            // The rule is in the file; what cannot be read there is told with the other problems.
+            // The rule is written; errors in the file are reported with the other problems.
             let _ = state.admin.operations.reload();
         }
         Ok(())

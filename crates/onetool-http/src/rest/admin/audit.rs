@@ -1,4 +1,4 @@
-//! Who did what, for administrators.
+//! The audit trail, for administrators.
 
 use axum::Json;
 use axum::body::Body;
@@ -20,7 +20,7 @@ use crate::ApiError;
 
 const DEFAULT_LINES: usize = 100;
 const MOST_LINES: usize = 1_000;
-/// Pieces of an export that may be ready before they are read.
+/// Maximum number of export chunks buffered ahead of the reader.
 const AHEAD: usize = 8;
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Routes {
 /// Lines of the audit trail, the newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct AuditReply {
-    /// Each with `ts`, `event`, `outcome`, and what is known besides: `principal`, `client`, `door`, `tool`, `run`,
+    /// Each with `ts`, `event`, `outcome`, and further fields if known: `principal`, `client`, `door`, `tool`, `run`,
     /// `argumentsHash`, `arguments`, `error`, `approval`, `durationMs`, `address`.
     #[schema(value_type = Vec<Object>)]
     records: Vec<AuditRecord>,
@@ -102,7 +102,7 @@ async fn export(state: AdminState, RawQuery(query): RawQuery) -> Result<Response
         let Some((trail, settings)) = state.served.audit.trail() else { return };
         let mut piece = String::new();
         let read = onetool_state::wait(read_all(&**trail, &filter, settings.horizon(), &mut |record| {
-            // Whoever goes away is told the rest in vain.
+            // Skips the rest if the client has disconnected.
             if !sender.is_closed()
                 && let Ok(line) = serde_json::to_string(&record)
             {

@@ -1,4 +1,4 @@
-//! Calls of any tool by its name, through the one call path: as one document, or as events with progress.
+//! Calls any tool by its name, through the one call path: as one document, or as events with progress.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -106,7 +106,7 @@ pub(super) fn tool_name(text: &str) -> Result<QualifiedName, ApiError> {
     text.parse().map_err(|_| ApiError::invalid("a tool's name is pack.function"))
 }
 
-/// One call, ready to be made.
+/// A call that is ready to be made.
 struct Call {
     state: AdminState,
     name: QualifiedName,
@@ -165,7 +165,7 @@ async fn dry_run(
     invoker.invoke(path, args, Mode::DryRun, Arc::new(NoProgress)).await
 }
 
-/// A call that is checked and not made.
+/// Checks a call without making it.
 fn checked(
     state: &AdminState,
     name: &QualifiedName,

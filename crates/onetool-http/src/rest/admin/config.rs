@@ -1,4 +1,4 @@
-//! The configuration with its problems, and secrets that can be set and never read.
+//! The configuration with its problems, and secrets that can be set but never read.
 
 use axum::Json;
 use axum::extract::{Path, Request};
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Routes {
         .admin(routes!(set_secret, remove_secret))
 }
 
-/// The files, what is wrong with them, and who has tokens.
+/// The files, their problems, and the names of tokens.
 #[utoipa::path(get, path = "/api/config", tag = "configuration", responses(
     (status = 200, body = ConfigReply),
 ))]
@@ -50,7 +50,7 @@ async fn secrets(state: AdminState) -> Json<SecretsReply> {
     Json(SecretsReply { secrets: state.admin.operations.secrets() })
 }
 
-/// Sets a secret. Nothing ever answers its value.
+/// Sets a secret. Its value is never returned.
 #[utoipa::path(put, path = "/api/secrets/{name}", tag = "configuration", request_body = SecretBody,
     params(("name" = String, Path, pattern = "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")), responses(
     (status = 204, description = "written"),

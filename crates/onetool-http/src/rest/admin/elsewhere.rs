@@ -1,4 +1,4 @@
-//! Runs and calls of this server that may be ended at others: see [`crate::relay`].
+//! Runs and calls of this server that may be cancelled through others: see [`crate::relay`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use super::activity::viewer;
 use crate::relay::{Room, Subject, Waiting};
 use crate::{ApiError, Identity};
 
-/// Nobody ends what has hardly begun: only for what takes longer it is looked whether somebody does.
+/// Age from which a run or call may be cancelled through another server; shorter ones are not worth polling for.
 const LOOKED_FOR_AFTER: Duration = Duration::from_millis(200);
 
-/// Runs that were started over REST here, and everything that is under way.
+/// Runs that were started over REST here, and all activity in progress.
 pub(crate) struct Here {
     pub(crate) running: Running,
     pub(crate) activity: Arc<Activity>,
 }
 
 impl Here {
-    /// Ends a run of whoever asks. `false` where they have none under this id.
+    /// Cancels a run of `who`. `false` if they have none with this id.
     pub(super) fn end_run(&self, id: &str, who: &Identity) -> bool {
         let running = self.running.lock();
         let found = running.get(id).filter(|(owner, _)| *owner == who.principal.owner(None));
         let found = found.map(|(_, cancel)| cancel.clone());
         drop(running);
-        // Outside the lock: whoever is woken may want it.
+        // Outside the lock, because a woken task may need it.
         found.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Ends a call or a run that whoever asks sees.
+    /// Cancels a call or a run that `who` may see.
     pub(super) fn end_activity(&self, id: u64, who: &Identity) -> bool {
         self.activity.cancel(id, &viewer(who))
     }

@@ -1,5 +1,4 @@
-//! Answers as streams of events: what happens on the way, then the outcome. When the client goes away, the work is
-//! cancelled.
+//! Responses as event streams: progress, then the outcome. When the client disconnects, the work is cancelled.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,16 +13,16 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Events that wait to be sent; reports of progress beyond are dropped, outcomes wait.
+/// Maximum number of queued events; further progress reports are dropped, outcomes wait.
 const QUEUE: usize = 256;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Where the events of one answer go.
+/// Sends the events of one response.
 #[derive(Clone)]
 pub(in crate::rest) struct EventSender(mpsc::Sender<Event>);
 
 impl EventSender {
-    /// Sends, waiting for a slow reader. `false` when it has gone.
+    /// Sends, waiting for a slow reader. `false` if it has disconnected.
     pub(in crate::rest) async fn send(&self, name: &str, data: &impl Serialize) -> bool {
         match serde_json::to_string(data) {
             Ok(data) => self.0.send(Event::default().event(name).data(data)).await.is_ok(),
@@ -38,7 +37,7 @@ impl EventSender {
         }
     }
 
-    /// Sends a report, or gives it back when the queue is full.
+    /// Sends a report, or returns it when the queue is full.
     pub(in crate::rest) fn offer_progress(&self, progress: Progress) -> Result<(), Progress> {
         if self.0.capacity() == 0 && !self.0.is_closed() {
             return Err(progress);
@@ -69,7 +68,7 @@ impl ProgressSink for EventSender {
         self.offer("progress", &ProgressRow { done, total, message });
     }
 
-    /// The reply of the run has all of it once more: a reader that is too slow loses nothing.
+    /// The run's reply repeats all of it, so a slow reader loses nothing.
     fn printed(&self, text: &str) -> bool {
         self.offer("printed", &serde_json::json!({"text": text}));
         true
@@ -82,7 +81,7 @@ pub(in crate::rest) fn wants_events(headers: &HeaderMap) -> bool {
     accepted.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
 }
 
-/// Answers with the events that `work` sends. `cancel` is cancelled when the answer is dropped.
+/// Responds with the events that `work` sends. `cancel` is cancelled when the response is dropped.
 pub(in crate::rest) fn stream_of<F>(cancel: CancellationToken, work: impl FnOnce(EventSender) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! The whole toolbox with what is switched off: bundles from their store, Python files and servers from behind their
-//! switches, the rest from the catalog. Where two packs want one name, the one that answers calls is shown.
+//! The whole toolbox, including disabled packs and tools: bundles from their store, Python files and servers from
+//! behind their switches, the rest from the catalog. If two packs claim one name, the one that answers calls is shown.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::AdminState;
 use super::model::{PackKind, PackRow, ToolRow, VersionRow};
 use crate::{ApiError, Identity};
 
-/// Bundles that are listed.
+/// Maximum number of bundles listed.
 const MAX_BUNDLES: usize = 10_000;
-/// Characters of a summary.
+/// Maximum length of a summary, in characters.
 const SUMMARY_CHARS: usize = 200;
 
-/// Everything.
+/// All packs and tools.
 pub(super) struct Listing {
     packs: IndexMap<String, PackEntry>,
 }
@@ -32,7 +32,7 @@ pub(super) struct PackEntry {
     pub(super) origin: Option<String>,
     pub(super) note: Option<String>,
     pub(super) bundle: Option<BundleId>,
-    /// Whether it has a switch, or its bundle has.
+    /// Whether it can be switched off, itself or through its bundle.
     pub(super) is_switchable: bool,
     pub(super) tools: IndexMap<String, ToolEntry>,
 }
@@ -43,7 +43,7 @@ pub(super) struct ToolEntry {
     pub(super) versions: Vec<VersionRow>,
 }
 
-/// Reads all of it. Blocks.
+/// Reads the whole listing. Blocks.
 pub(super) fn read(state: &AdminState, identity: &Identity) -> Result<Listing, ApiError> {
     let catalog = state.service.runner().toolbox().now().catalog().clone();
     let mut packs: IndexMap<String, PackEntry> = IndexMap::new();
@@ -231,7 +231,7 @@ impl Listing {
             let target = SwitchTarget::Tool { pack: &name.pack, function: &name.function };
             return self.switch(state, target, pack, is_on);
         };
-        // Off means every version; on means the newest.
+        // Disabling affects every version; enabling affects only the newest.
         let versions = if is_on { &tool.versions[..tool.versions.len().min(1)] } else { &tool.versions[..] };
         for version in versions.iter().filter(|version| version.is_enabled != is_on) {
             let (slug, version) = (version.slug.parse()?, version.version.parse()?);
@@ -267,7 +267,7 @@ fn enabled(is_on: bool) -> Enabled {
     if is_on { Enabled::On } else { Enabled::Off }
 }
 
-/// The version of a bundle's tool that a call would reach, or else the newest. Blocks.
+/// Returns the version of a bundle's tool that a call would reach, or else the newest. Blocks.
 pub(super) fn bundle_version(store: &BundleStore, name: &QualifiedName) -> Result<Option<ToolPath>, ApiError> {
     for view in store.bundles(&[], Disabled::Shown, MAX_BUNDLES, None)?.items {
         if view.bundle.slug.identifier() != name.pack {

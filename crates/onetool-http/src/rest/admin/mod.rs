@@ -1,8 +1,8 @@
-//! What the admin page needs beyond bundles: every tool of the toolbox, runs, activity, approvals, servers, results,
+//! The API of the admin page beyond bundles: every tool of the toolbox, runs, activity, approvals, servers, results,
 //! configuration and secrets, all below `/api`.
 //!
-//! Calls and runs go through the same runner and toolbox as everywhere else. What only the program as a whole can do
-//! (restart a server, write a secret) is asked of [`Operations`].
+//! Calls and runs go through the same runner and toolbox as everywhere else. [`Operations`] covers what only the
+//! program as a whole can do (restart a server, write a secret).
 
 mod activity;
 mod approvals;
@@ -53,11 +53,11 @@ pub use operations::Operations;
 pub use session::PageSessions;
 pub(crate) use team::TeamActivity;
 
-/// What the program offers to people who look at it.
+/// The parts of the program that the admin page shows.
 #[derive(Clone)]
 pub struct AdminParts {
     pub view: Arc<dyn ToolboxView>,
-    /// Sources whose packs have no flag of their own, as they are behind the switches.
+    /// Sources whose packs have no flag of their own, behind the switches.
     pub switchable: Vec<Arc<dyn ToolSource>>,
     pub switches: Arc<Switches>,
     pub activity: Arc<Activity>,
@@ -65,18 +65,18 @@ pub struct AdminParts {
     pub operations: Arc<dyn Operations>,
 }
 
-/// Runs by id: whose they are, and what ends them.
+/// Runs by id, each with its owner and the token that cancels it.
 pub(crate) type Running = Arc<Mutex<HashMap<String, (Arc<str>, CancellationToken)>>>;
 
-/// The same, with what belongs to one server.
+/// The state of the admin API on one server.
 pub(crate) struct Admin {
     pub(crate) parts: AdminParts,
-    /// Runs that were started here and have not ended, with their owners, and what else can be ended.
+    /// Runs that were started here and have not ended, with their owners, and other activity that can be cancelled.
     pub(crate) here: Arc<Here>,
-    /// Other servers: how they are reached, and what they have under way.
+    /// Other servers: how they are reached, and their activity.
     pub(crate) relay: Arc<Relay>,
     pub(crate) team: Arc<TeamActivity>,
-    /// Streams end when the server does.
+    /// Streams end when this is cancelled.
     pub(crate) stop: CancellationToken,
 }
 
@@ -88,7 +88,7 @@ impl Deref for Admin {
     }
 }
 
-/// The API's state with that of the page.
+/// The API's state together with the admin state.
 #[derive(Clone)]
 struct AdminState {
     rest: RestState,

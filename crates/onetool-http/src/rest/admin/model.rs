@@ -1,4 +1,4 @@
-//! What crosses the wire.
+//! The types of requests and responses.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;
 
-/// Who is there and what they may do.
+/// The current identity and its scopes.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionReply {
@@ -19,7 +19,7 @@ pub struct SessionReply {
     /// The project's folder; absent without the scope `read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Whose token was sent.
+    /// Name of the token's holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     pub token_required: bool,
@@ -40,7 +40,7 @@ pub struct TokenReply {
     pub token: String,
 }
 
-/// What stands behind a pack.
+/// The implementation of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PackKind {
@@ -115,10 +115,10 @@ pub struct UseReply {
     /// Failures by exception type.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub error_types: BTreeMap<String, u64>,
-    /// Use over the time that there are statistics of.
+    /// Use over time, as far as statistics exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<ChartReply>,
-    /// Of the calls since the server started.
+    /// The last call since the server started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_at: Option<DateTime<Utc>>,
 }
@@ -127,7 +127,7 @@ pub struct UseReply {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartReply {
-    /// Seconds that a bar stands for.
+    /// Seconds per bar.
     pub bar_seconds: i64,
     /// The oldest first.
     pub bars: Vec<BarRow>,
@@ -139,7 +139,7 @@ pub struct BarRow {
     pub start: DateTime<Utc>,
     pub calls: u64,
     pub errors: u64,
-    /// Tokens of context that were saved.
+    /// Context tokens saved.
     pub context_saved: u64,
 }
 
@@ -155,7 +155,7 @@ impl From<&Report> for ChartReply {
     }
 }
 
-/// What was called in a period, how it ended and what it saved.
+/// Calls of a period, their outcomes and savings.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatsReply {
@@ -167,7 +167,7 @@ pub struct StatsReply {
     pub calls: u64,
     pub errors: u64,
     pub average_ms: f64,
-    /// Tokens of context that were saved.
+    /// Context tokens saved.
     pub context_saved: u64,
     pub time_saved_ms: u64,
     pub savings_usd: f64,
@@ -189,10 +189,10 @@ pub struct ToolStatsRow {
     pub max_ms: f64,
 }
 
-/// What a tool was seen to return.
+/// The observed return type of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LearnedRow {
-    /// Results that were looked at.
+    /// Number of results examined.
     pub times: u64,
     /// As a Python type.
     pub shape: String,
@@ -213,7 +213,7 @@ pub struct ToolDetailReply {
     pub output_schema: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub returns: Option<String>,
-    /// Where the tool does not say itself what it returns.
+    /// Present if the tool does not declare what it returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<LearnedRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,28 +247,28 @@ pub struct HitRow {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityRow {
-    /// The same while it is under way and after it ended.
+    /// The same while it is in progress and after it ended.
     pub id: u64,
     /// `call` or `run`.
     pub kind: String,
     pub run: String,
     pub name: String,
-    /// When it ended; when it started, while it is under way.
+    /// When it ended; when it started, while it is in progress.
     pub at: DateTime<Utc>,
     pub is_under_way: bool,
     /// How long it took, or has taken so far.
     pub duration_ms: f64,
     pub caller: String,
-    /// Who it is for: the name of a token, the subject of an OAuth token, or `stdio`, `local` and `anyone` where none was
+    /// Principal: the name of a token, the subject of an OAuth token, or `stdio`, `local` and `anyone` where none was
     /// needed.
     pub principal: String,
-    /// What the client calls itself.
+    /// Name that the client reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The server that it is at, where several share their state.
+    /// The server that it runs on, where several share their state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The way in: `mcp`, `stdio`, `rest` or `local`.
+    /// The interface used: `mcp`, `stdio`, `rest` or `local`.
     pub door: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -321,9 +321,9 @@ pub struct ActivityReply {
     /// The server that answers, where several share their state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What has ended at the server that answers, the oldest first.
+    /// Activity that has ended at the server that answers, the oldest first.
     pub events: Vec<ActivityRow>,
-    /// What has not ended yet, the oldest first: at this server, and what has been under way for a second at others.
+    /// Activity in progress, the oldest first: all of this server, and at others what has lasted for a second.
     pub under_way: Vec<ActivityRow>,
 }
 
@@ -337,10 +337,10 @@ pub struct ApprovalRow {
     pub arguments: String,
     pub run: String,
     pub caller: String,
-    /// Who it is for, as in the activity; none for a run that waits without its process.
+    /// The principal, as in the activity; absent for a run that waits without its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// What the client calls itself.
+    /// Name that the client reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     pub at: DateTime<Utc>,
@@ -391,7 +391,7 @@ pub struct RunBody {
     pub command: String,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReplyBody {
@@ -402,7 +402,7 @@ pub struct RunReplyBody {
     pub duration_ms: f64,
 }
 
-/// Content beside the text.
+/// Content besides the text.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartRow {
@@ -457,7 +457,7 @@ pub struct ResultsReply {
 pub struct ResultPageReply {
     pub lines: Vec<String>,
     pub offset: u64,
-    /// Of the whole result, whatever was searched for.
+    /// Lines of the whole result, regardless of a search.
     pub total_lines: u64,
     pub has_more: bool,
 }
@@ -483,7 +483,7 @@ pub struct ServerRow {
     /// A file, a command or an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// How it stands with its sign-in, where there is one or should be.
+    /// State of its sign-in, if it has or needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<SignInRow>,
 }
@@ -499,12 +499,12 @@ pub struct SignInRow {
     /// Seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<u64>,
-    /// What to open in a browser.
+    /// Address to open in a browser.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// What the browser was sent back with, where it can't come back by itself.
+/// The callback of a sign-in, if the browser cannot return by itself.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct SignInRequest {
     /// The address, its query, or the code alone. Without it, a sign-in begins.
@@ -516,7 +516,7 @@ pub struct SignInRequest {
 #[serde(rename_all = "camelCase")]
 pub struct SignInReply {
     pub signed_in: bool,
-    /// What to open in a browser.
+    /// Address to open in a browser.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -532,19 +532,19 @@ pub struct LogReply {
     pub lines: Vec<String>,
 }
 
-/// A tool that is not what was accepted.
+/// A tool that differs from its accepted version.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedTool {
     pub server: String,
     pub tool: String,
-    /// What was accepted, where it is known.
+    /// The accepted text, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it says now.
+    /// The current text.
     pub now: String,
-    /// Both, line by line. Empty where it is not known what was accepted.
+    /// Line-by-line diff of both. Empty if the accepted text is not known.
     pub diff: Vec<DiffLine>,
-    /// Of what it says now; an acceptance that names it accepts nothing else.
+    /// Digest of the current text; an acceptance with this digest accepts nothing else.
     pub digest: String,
 }
 
@@ -555,11 +555,11 @@ impl ChangedTool {
     }
 }
 
-/// What was looked at before it is accepted.
+/// Confirms which changes were reviewed before they are accepted.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptBody {
-    /// The digests of all that is accepted. Without them, whatever is there now is accepted.
+    /// The digests of all accepted changes. Without them, the current state is accepted.
     #[serde(default)]
     pub digests: Option<Vec<String>>,
 }
@@ -594,7 +594,7 @@ pub struct ConfigProblem {
     pub severity: String,
     /// A file, a server, a key.
     pub subject: String,
-    /// Where the subject is a configuration file: its path.
+    /// Path of the file, if the subject is a configuration file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The line of the file, counted from 1.
@@ -603,18 +603,18 @@ pub struct ConfigProblem {
     pub message: String,
 }
 
-/// Whether what came with the folder may run.
+/// Whether the contents of the folder may run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustReply {
     pub folder: String,
-    /// Whether everything of the folder is in force.
+    /// Whether everything in the folder is in force.
     pub is_trusted: bool,
-    /// Whether the trust is remembered, and so can be taken back.
+    /// Whether the trust is stored, and so can be revoked.
     pub is_recorded: bool,
-    /// Whether `ONETOOL_TRUST` has decided for this server.
+    /// Whether `ONETOOL_TRUST` decides for this server.
     pub is_decided: bool,
-    /// What is off until the folder is trusted, one line each.
+    /// Parts that are disabled until the folder is trusted, one line each.
     pub held_back: Vec<String>,
 }
 
@@ -622,7 +622,7 @@ pub struct TrustReply {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TrustBody {
-    /// The folder as `GET` named it, so that nobody trusts another by accident.
+    /// The folder as returned by `GET`, so that nobody trusts another by accident.
     pub folder: String,
     pub is_trusted: bool,
 }
@@ -640,7 +640,7 @@ pub struct ConfigReply {
     pub tokens: Vec<TokenRow>,
 }
 
-/// A secret; its value is never told.
+/// A secret; its value is never shown.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretRow {

@@ -16,18 +16,18 @@ use super::AdminState;
 use super::model::{ResultPageReply, ResultRow, ResultsReply};
 use crate::{ApiError, Identity};
 
-/// Results that are listed.
+/// Maximum number of results listed.
 const LISTED: usize = 500;
 const DEFAULT_LINES: i64 = 200;
 const MOST_LINES: i64 = 1_000;
-/// Bytes of one page.
+/// Maximum size of one page.
 const PAGE_BYTES: usize = 1 << 20;
 
 pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(list)).admin(routes!(read))
 }
 
-/// Results of whoever asks: nobody reads those of others.
+/// Returns the results of this identity: nobody can read those of others.
 fn store(state: &AdminState, identity: &Identity) -> ResultStore {
     state.admin.view.state_for(&identity.context(&HeaderMap::new())).results.clone()
 }

@@ -1,4 +1,4 @@
-//! Runs: `run(command)` over REST, as one document or as events, and their end before time.
+//! Runs: `run(command)` over REST, as one document or as events, and their cancellation.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,16 +29,17 @@ use crate::mcp::ReplyPreferences;
 use crate::relay::Subject;
 use crate::{ApiError, Identity, Principal};
 
-/// Runs that may be under way at one time from here.
+/// Maximum number of concurrent runs started here.
 const MAX_RUNNING: usize = 64;
 
 pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(start)).invoke(routes!(cancel))
 }
 
-/// Runs a command. With `Accept: text/event-stream` the answer is a stream: `started` with the run's id, then `printed`,
-/// `progress` and `call` as they happen, then `result`. A client that goes away ends its run; not one with the header
-/// `Idempotency-Key`: that is kept like one of `POST /runs`, and a repeated request is answered with the same run's result.
+/// Runs a command. With `Accept: text/event-stream` the answer is a stream: `started` with the run's id, then
+/// `printed`, `progress` and `call` as they happen, then `result`. A run ends when its client disconnects, unless the
+/// request has the header `Idempotency-Key`: then it is kept like one of `POST /runs`, and a repeated request gets the
+/// same run's result.
 #[utoipa::path(post, path = "/api/runs", tag = "runs", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "the same key means the same run")), responses(
     (status = 200, body = RunReplyBody),
@@ -80,11 +81,11 @@ async fn start(state: AdminState, request: Request) -> Result<Response, ApiError
     Ok(Json(reply_body(run, reply, started)).into_response())
 }
 
-/// A run with an idempotency key: it outlives its request, and whoever asks again joins it.
+/// A run with an idempotency key: it outlives its request, and repeated requests join it.
 struct KeptRun {
     owner: Owner,
     id: RunId,
-    /// The run itself, where this server executes it.
+    /// The run itself, if this server executes it.
     live: Option<Arc<LiveRun>>,
 }
 
@@ -144,7 +145,7 @@ impl KeptRun {
     }
 }
 
-/// Ends a run of `POST /api/runs`, with or without a key, whichever of several servers executes it.
+/// Cancels a run of `POST /api/runs`, with or without a key, whichever of several servers executes it.
 #[utoipa::path(delete, path = "/api/runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
     (status = 204, description = "it ends"),
     (status = 404, body = ErrorReply),
@@ -160,7 +161,7 @@ async fn cancel(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let which = id.parse::<RunId>().map_err(|_| no_run())?;
-    // A run with a key is a background run: what is known of it is shared.
+    // A run with a key is a background run, whose record is shared.
     let owner = state.background.owner(identity.principal).await?;
     match state.background.get(&owner, &which).await {
         Ok(view) if view.record.status.is_final() => return Err(no_run()),
@@ -176,7 +177,7 @@ async fn cancel(
     elsewhere.ok_or_else(no_run)
 }
 
-/// A run that may begin.
+/// A run that was admitted.
 struct LetIn {
     command: String,
     ctx: CallContext,
@@ -227,7 +228,7 @@ fn reply_body(run: String, reply: RunReply, started: Instant) -> RunReplyBody {
     }
 }
 
-/// A run's place among those that can be ended.
+/// A run's entry in the list of runs that can be cancelled.
 struct Running {
     state: AdminState,
     id: String,

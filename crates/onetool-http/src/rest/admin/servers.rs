@@ -1,4 +1,4 @@
-//! MCP servers and Python workers: how they are, what they said, and a fresh start.
+//! MCP servers and Python workers: their state, their logs, and restarts.
 
 use axum::Json;
 use axum::extract::{Path, Request};
@@ -32,7 +32,7 @@ async fn list(state: AdminState) -> Json<ServersReply> {
     Json(ServersReply { servers: state.admin.operations.servers() })
 }
 
-/// What a server or worker said last, as far as the log level keeps it.
+/// The last log lines of a server or worker, as far as the log level keeps them.
 #[utoipa::path(get, path = "/api/servers/{name}/log", tag = "servers", params(("name" = String, Path)), responses(
     (status = 200, body = LogReply),
     (status = 404, body = ErrorReply),
@@ -42,7 +42,7 @@ async fn log(state: AdminState, Path(name): Path<String>) -> Result<Json<LogRepl
     Ok(Json(LogReply { lines }))
 }
 
-/// Connects a server anew, or lets a worker start anew with its next call.
+/// Reconnects a server, or restarts a worker with its next call.
 #[utoipa::path(post, path = "/api/servers/{name}/restart", tag = "servers", params(("name" = String, Path)), responses(
     (status = 204, description = "it starts"),
     (status = 404, body = ErrorReply),
@@ -53,7 +53,7 @@ async fn restart(state: AdminState, Path(name): Path<String>) -> Result<StatusCo
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Begins to sign in to a server, or ends it with what the browser was sent back with.
+/// Begins to sign in to a server, or completes the sign-in with the browser's callback.
 #[utoipa::path(post, path = "/api/servers/{name}/login", tag = "servers", params(("name" = String, Path)),
     request_body = Option<SignInRequest>, responses(
     (status = 200, body = SignInReply),
@@ -85,7 +85,7 @@ async fn logout(state: AdminState, Path(name): Path<String>) -> Result<Json<Sign
     Ok(Json(SignInReply { signed_in: false, url: None }))
 }
 
-/// Tools of servers that differ from what was accepted, as a diff.
+/// Tools of servers that differ from their accepted versions, as a diff.
 #[utoipa::path(get, path = "/api/pins", tag = "servers", responses(
     (status = 200, body = PinsReply),
 ))]

@@ -1,4 +1,4 @@
-//! Who is there: whether a token is needed, what the one that was sent may do, and the exchange of a one-time code.
+//! The current session: whether a token is required, what the sent one may do, and the exchange of a one-time code.
 
 use axum::Json;
 use axum::extract::Request;
@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq as _;
 
 const MAX_BODY: usize = 4096;
 
-/// The door of a server that was started for one browser: a code that works once gives a token.
+/// Access to a server that was started for one browser: a one-time code is exchanged for a token.
 pub struct PageSessions {
     code: Mutex<Option<String>>,
     token: String,
@@ -31,7 +31,7 @@ impl Default for PageSessions {
 }
 
 impl PageSessions {
-    /// The code, as long as nobody has used it.
+    /// Returns the code until it is used.
     pub fn code(&self) -> Option<String> {
         self.code.lock().clone()
     }
@@ -54,7 +54,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().open(routes!(get, exchange))
 }
 
-/// Tells what the token that was sent may do. Needs none.
+/// Returns what the sent token may do. Requires no token.
 #[utoipa::path(get, path = "/api/session", tag = "session", responses((status = 200, body = SessionReply)))]
 async fn get(state: AdminState, headers: HeaderMap) -> Result<Json<SessionReply>, ApiError> {
     let identity = state.access.identity(&headers).await?;

@@ -1,4 +1,4 @@
-//! What was called over time, and what it saved.
+//! Statistics of calls over time, and their savings.
 
 use axum::Json;
 use axum::extract::RawQuery;
@@ -15,14 +15,14 @@ use super::AdminState;
 use super::model::{ChartReply, StatsReply, ToolStatsRow};
 use crate::ApiError;
 
-/// Tools that are listed.
+/// Maximum number of tools listed.
 const TOOLS: usize = 100;
 
 pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(get))
 }
 
-/// Calls, failures and savings of a period, as a chart and in sums.
+/// Calls, failures and savings of a period, as a chart and as totals.
 #[utoipa::path(get, path = "/api/stats", tag = "activity", params(
     ("period" = Option<String>, Query, description = "day, week, month or all [month]"),
     ("tool" = Option<String>, Query, description = "pack.function, or a pack for all of its tools"),

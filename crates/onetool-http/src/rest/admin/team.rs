@@ -1,8 +1,8 @@
-//! What other servers that share the state have under way.
+//! Activity in progress on other servers that share the state.
 //!
-//! Each server publishes what has been under way for a second, and how that ended: one document, written at most once a
-//! second and only while it changes. Whoever looks at the activity of one server sees that of the others beside it. What is
-//! shorter is seen at its own server alone, and in the audit trail.
+//! Each server publishes activity that has lasted for a second, and how it ended: one document, written at most once a
+//! second and only while it changes. A viewer of one server's activity also sees that of the others. Shorter activity
+//! is visible only at its own server, and in the audit trail.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, LazyLock, Weak};
@@ -19,48 +19,48 @@ use super::model::ActivityRow;
 use crate::{Service, outdated};
 
 const ACTIVITY: Collection = Collection::named("activity");
-/// What takes longer than this is published.
+/// Minimum duration of published activity.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
-/// How often a server publishes what has changed, and how often it says that the rest still holds.
+/// Interval for publishing changes, and for a heartbeat while nothing changes.
 const PUBLISH: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_secs(5);
-/// Without a word for this long, a server has ended.
+/// A server that has been silent for this long has ended.
 const SILENCE: TimeDelta = TimeDelta::seconds(15);
-/// What such servers left is removed after this.
+/// Documents of such servers are removed after this time.
 const OLD: TimeDelta = TimeDelta::minutes(5);
 const SWEEP: Duration = Duration::from_mins(5);
-/// How often the documents of others are read while somebody looks.
+/// Poll interval for the documents of others while somebody watches.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// Of one server: what is under way, the oldest first, and what has just ended.
+/// Limits per server: activity in progress, the oldest first, and activity that has just ended.
 const MAX_UNDER_WAY: usize = 100;
 const MAX_ENDED: usize = 50;
-/// How long it is told that something has ended.
+/// How long the end of an activity is published.
 const TOLD_ENDED: Duration = Duration::from_secs(10);
-/// Characters of arguments, commands and errors.
+/// Maximum length of arguments, commands and errors.
 const SHOWN_CHARS: usize = 200;
-/// Characters of a machine's name.
+/// Maximum length of a machine's name.
 const HOST_CHARS: usize = 40;
-/// Digits of a server's own id in its name.
+/// Number of digits of a server's id in its name.
 const NAME_DIGITS: usize = 6;
-/// The error of what was under way at a server that is silent.
+/// The error of activity at a server that has become silent.
 const LOST: &str = "CancelledError: its server does not answer any more";
 
 /// A call or a run of another server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct TeamRow {
-    /// Whose it is; nobody learns a token's fingerprint from it.
+    /// The owner, in a form that does not reveal a token's fingerprint.
     owner: String,
     row: ActivityRow,
 }
 
-/// What one server publishes.
+/// The activity that one server publishes.
 #[derive(Serialize, Deserialize)]
 struct Published {
     at: DateTime<Utc>,
     rows: Vec<TeamRow>,
 }
 
-/// What this server publishes, and what it knows of others.
+/// Activity that this server publishes, and the known activity of others.
 pub(crate) struct TeamActivity {
     service: Arc<dyn Service>,
     activity: Arc<Activity>,
@@ -74,7 +74,7 @@ struct Known {
     looked: Option<Instant>,
 }
 
-/// What of this server was published.
+/// The published state of this server.
 #[derive(Default)]
 struct Own {
     under_way: HashSet<u64>,
@@ -82,7 +82,7 @@ struct Own {
     written: Option<Instant>,
 }
 
-/// A server's name, for people: its machine, and digits that tell it from others there.
+/// Returns a server's display name: its machine, and digits that distinguish servers on the same machine.
 pub(super) fn server_name(node: &str) -> String {
     static HOST: LazyLock<Option<String>> = LazyLock::new(|| {
         let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname")).ok()?;
@@ -123,7 +123,7 @@ impl TeamRow {
 }
 
 impl TeamActivity {
-    /// Publishes what this server has under way, until `stop`.
+    /// Publishes this server's activity until `stop`.
     pub(crate) fn start(service: &Arc<dyn Service>, activity: &Arc<Activity>, stop: &CancellationToken) -> Arc<Self> {
         let (service, activity) = (service.clone(), activity.clone());
         let team = Arc::new(Self { service, activity, known: tokio::sync::Mutex::default() });
@@ -135,18 +135,18 @@ impl TeamActivity {
         self.service.served().state.is_shared()
     }
 
-    /// This server, where there are others.
+    /// Returns the name of this server, if there are others.
     pub(super) fn own_name(&self) -> Option<String> {
         self.is_shared().then(|| server_name(self.service.served().runs.node()))
     }
 
-    /// A row of this server.
+    /// Converts an activity of this server to a row.
     pub(super) fn own_row(&self, event: ActivityEvent) -> ActivityRow {
         ActivityRow { node: self.own_name(), ..ActivityRow::from(event) }
     }
 
-    /// What other servers have under way and what has just ended there, as far as the viewer may see it. What was known last,
-    /// where the state cannot be reached.
+    /// Returns activity of other servers, in progress or just ended, as far as the viewer may see it. If the state is
+    /// unavailable, returns the last known activity.
     pub(super) async fn others(&self, viewer: &Viewer) -> Vec<ActivityRow> {
         if !self.is_shared() {
             return Vec::new();
@@ -193,7 +193,7 @@ impl TeamActivity {
         Ok(())
     }
 
-    /// Writes what has changed since the last time.
+    /// Publishes changes since the last write.
     async fn write(&self, own: &mut Own) -> Result<(), StateError> {
         if own.under_way.is_empty() && own.ended.is_empty() && !self.activity.has_long(SHOWN_AFTER) {
             return self.forget(own).await;
@@ -223,14 +223,14 @@ impl TeamActivity {
         let rows = rows.chain(own.ended.iter().map(|(_, row)| row.clone())).collect();
         let content = serde_json::to_vec(&Published { at: Utc::now(), rows })
             .map_err(|error| StateError::Invalid(error.to_string()))?;
-        // What could not be written is due again.
+        // A failed write is due again.
         own.written = None;
         documents.put(ACTIVITY, &node.parse()?, &content, &Expect::Anything.into()).await?;
         own.written = Some(Instant::now());
         Ok(())
     }
 
-    /// Nothing is under way: nothing is left of it.
+    /// Removes the document, because nothing is in progress.
     async fn forget(&self, own: &mut Own) -> Result<(), StateError> {
         if own.written.is_some() {
             let served = self.service.served();
@@ -270,12 +270,12 @@ async fn publish(team: Weak<TeamActivity>, stop: CancellationToken) {
     }
 }
 
-/// What a watcher was told of other servers.
+/// The activity of other servers that a watcher was notified of.
 #[derive(Default)]
 pub(super) struct Told(HashMap<u64, ActivityRow>);
 
 impl Told {
-    /// What is new: rows that began, and rows that were told of and have ended.
+    /// Returns the changes: rows that began, and reported rows that have ended.
     pub(super) fn news(&mut self, rows: Vec<ActivityRow>) -> Vec<ActivityRow> {
         let mut news = Vec::new();
         let mut open = HashSet::new();

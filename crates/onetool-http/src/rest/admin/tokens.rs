@@ -1,4 +1,4 @@
-//! Named tokens: who may use this server. A token's text is answered once, when it is made.
+//! Named tokens: who may use this server. A token's text is returned only once, when it is created.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(list, create)).admin(routes!(revoke))
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewTokenBody {
@@ -39,7 +39,7 @@ struct NewTokenBody {
     expires_in_seconds: Option<u64>,
 }
 
-/// What is known of a token.
+/// Information about a token.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NamedTokenRow {
@@ -50,17 +50,17 @@ struct NamedTokenRow {
     created_at: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<DateTime<Utc>>,
-    /// To within some minutes.
+    /// Accurate to a few minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<DateTime<Utc>>,
     is_expired: bool,
 }
 
-/// A token that was just made.
+/// A token that was just created.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewTokenReply {
-    /// The token itself. It is not kept and cannot be shown again.
+    /// The token itself. It is not stored and cannot be shown again.
     token: String,
     #[serde(flatten)]
     record: NamedTokenRow,
@@ -114,7 +114,7 @@ async fn list(state: AdminState) -> Result<Json<NamedTokensReply>, ApiError> {
     Ok(Json(NamedTokensReply { tokens: all.iter().map(|record| NamedTokenRow::from(&**record)).collect() }))
 }
 
-/// Makes a token. The reply is the only place where it is shown.
+/// Creates a token. It is shown only in this reply.
 #[utoipa::path(post, path = "/api/tokens", tag = "access", request_body = NewTokenBody, responses(
     (status = 201, body = NewTokenReply),
     (status = 400, body = ErrorReply),
@@ -136,7 +136,7 @@ async fn create(state: AdminState, request: Request) -> Result<Response, ApiErro
     Ok((StatusCode::CREATED, Json(NewTokenReply { token, record: NamedTokenRow::from(&record) })).into_response())
 }
 
-/// Revokes a token. It works nowhere any more, within a second.
+/// Revokes a token. Within a second, it is invalid everywhere.
 #[utoipa::path(delete, path = "/api/tokens/{token}", tag = "access",
     params(("token" = String, Path, description = "its name or its id")), responses(
     (status = 204, description = "revoked"),

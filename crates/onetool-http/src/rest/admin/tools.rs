@@ -25,9 +25,9 @@ use super::model::{
 use super::stats;
 use crate::{ApiError, Identity};
 
-/// Calls that a tool's page shows.
+/// Maximum number of calls on a tool's page.
 const RECENT: usize = 20;
-/// Hits of a search.
+/// Maximum number of search results.
 const HITS: usize = 200;
 const MAX_QUERY_CHARS: usize = 200;
 
@@ -76,7 +76,7 @@ async fn packs(state: AdminState, Extension(identity): Extension<Arc<Identity>>)
     Ok(Json(PacksReply { packs }))
 }
 
-/// Everything that is known of one tool.
+/// All details of one tool.
 #[utoipa::path(get, path = "/api/tools/{name}", tag = "toolbox", params(
     ("name" = String, Path, description = "pack.function"),
     ), responses(
@@ -133,7 +133,7 @@ fn recent_calls(
 async fn used(state: &AdminState, name: &QualifiedName) -> UseReply {
     let (state, name) = (state.clone(), name.to_string());
     let report = blocking(move || stats::report(&state, Period::All, Some(&name))).await;
-    // A tool's page is worth showing without its statistics.
+    // A tool's page is useful even without statistics.
     report.map_or_else(
         |_| UseReply::default(),
         |report| UseReply {

@@ -1,4 +1,4 @@
-//! Whether what came with the project's folder may run.
+//! Whether the contents of the project's folder may run.
 
 use axum::Json;
 use axum::extract::Request;
@@ -16,7 +16,7 @@ pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(get, decide))
 }
 
-/// Whether the folder is trusted, and what is off until it is.
+/// Whether the folder is trusted, and what is disabled until it is.
 #[utoipa::path(get, path = "/api/trust", tag = "configuration", responses(
     (status = 200, body = TrustReply),
 ))]
@@ -24,7 +24,7 @@ async fn get(state: AdminState) -> Result<Json<TrustReply>, ApiError> {
     blocking(move || Ok(Json(state.admin.operations.trust()))).await
 }
 
-/// Trusts the folder from now on, or no longer. What was held back is in force at once.
+/// Trusts the folder from now on, or revokes the trust. Parts that were held back take effect at once.
 #[utoipa::path(put, path = "/api/trust", tag = "configuration", request_body = TrustBody, responses(
     (status = 200, body = TrustReply),
     (status = 400, body = ErrorReply),

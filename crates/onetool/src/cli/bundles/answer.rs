@@ -1,4 +1,4 @@
-//! What the commands read and print: JSON bodies in; tables, sentences and JSON out.
+//! Input and output of the commands: JSON bodies in; tables, sentences and JSON out.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
@@ -13,14 +13,14 @@ use super::Outcome;
 use crate::cli::table::{OutputArgs, Page, Tone, print_json};
 use onetool_http::rest::{BundlePage, BundleReply, ToolPage, ToolReply};
 
-/// The largest body, in bytes; the store allows less.
+/// Maximum size of a body, in bytes; the store allows less.
 const MAX_INPUT: u64 = 16 << 20;
 
-/// What a command shows, in both forms.
+/// The output of a command, for people and as JSON.
 pub(super) struct Answer {
     json: Json,
     shown: Shown,
-    /// Something to know beside it, on stderr.
+    /// An additional note, on stderr.
     note: Option<String>,
 }
 
@@ -30,14 +30,14 @@ enum Shown {
         rows: Vec<Row>,
     },
     Sentence(String),
-    /// Everything has been written already.
+    /// Everything has already been written.
     Nothing,
     Json(Json),
 }
 
 pub(super) type Row = Vec<(Tone, String)>;
 
-/// A table for a person, beside the JSON it is made from.
+/// A table for people, and the JSON it is made from.
 pub(super) struct Table {
     heading: &'static [&'static str],
     rows: Vec<Row>,
@@ -54,18 +54,18 @@ impl Answer {
         Self { json: to_json(json), shown: Shown::Sentence(sentence), note: None }
     }
 
-    /// For a command whose output was its data.
+    /// For a command that has already written its output.
     pub(super) fn nothing() -> Self {
         Self { json: Json::Null, shown: Shown::Nothing, note: None }
     }
 
-    /// Something that is JSON for everyone.
+    /// A document that is shown as JSON to everyone.
     pub(super) fn document(json: &impl Serialize) -> Self {
         let json = to_json(json);
         Self { shown: Shown::Json(json.clone()), json, note: None }
     }
 
-    /// A whole for programs, and the part of it that a person wants.
+    /// The whole for programs, and the relevant part for people.
     pub(super) fn value(json: &impl Serialize, value: Json) -> Self {
         Self { json: to_json(json), shown: Shown::Json(value), note: None }
     }
@@ -74,7 +74,7 @@ impl Answer {
         Self { note, ..self }
     }
 
-    /// Steps of a trial, for people one per line.
+    /// The steps of a test, one per line for people.
     pub(super) fn steps(json: &impl Serialize, rows: Vec<Row>) -> Self {
         let shown = Shown::Table { heading: &["STEP", "STATE", "MESSAGE"], rows };
         Self { json: to_json(json), shown, note: None }
@@ -82,7 +82,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// A trial that failed is told like any other answer, and fails the command.
+    /// A failed test is shown like any other answer, and fails the command.
     fn code(&self) -> ExitCode {
         let is_failed = self.json.get("steps").is_some() && self.json.get("ok") == Some(&Json::Bool(false));
         if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -93,7 +93,7 @@ fn to_json(value: &impl Serialize) -> Json {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Prints what a command came to. A refusal goes to stderr, and as JSON to stdout where JSON was asked for.
+/// Prints the outcome of a command. An error goes to stderr, and also to stdout as JSON if JSON is requested.
 pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let answer = match outcome {
         Ok(answer) => answer,
@@ -177,7 +177,7 @@ pub(super) fn tools_table(page: &ToolPage, slug_of: impl Fn(&str) -> String) -> 
     }
 }
 
-/// JSON from a file, or from standard input for `-`.
+/// Reads JSON from a file, or from standard input for `-`.
 pub(super) fn read_json(file: &Path) -> anyhow::Result<Json> {
     let mut text = String::new();
     if file.as_os_str() == "-" {

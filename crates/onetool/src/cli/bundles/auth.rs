@@ -1,4 +1,4 @@
-//! `onetool bundles auth`: whether a bundle's authentication works, step by step.
+//! `onetool bundles auth`: tests a bundle's authentication step by step.
 
 use clap::{Args, Subcommand};
 use onetool_http::rest;

@@ -14,7 +14,7 @@ use super::Outcome;
 use super::answer::Answer;
 use crate::cli::table::OutputArgs;
 
-/// The largest file that is read; the configuration allows less.
+/// Maximum size of a file; the configuration allows less.
 const MAX_FILE: u64 = 128 << 20;
 
 #[derive(Args)]
@@ -142,7 +142,7 @@ pub(super) async fn import(bundles: &Bundles, request: ImportRequest) -> Outcome
     Ok(Answer::sentence(&reply, summary(&reply)).with_note(remarks(&reply)))
 }
 
-/// What an import came to, in one line.
+/// Summarizes an import in one line.
 fn summary(reply: &ImportReply) -> String {
     let count = |outcome: &str| reply.tools.iter().filter(|tool| tool.outcome == outcome).count();
     let (created, newer, skipped) = (count("created"), count("newVersion"), count("skipped"));
@@ -158,10 +158,10 @@ fn summary(reply: &ImportReply) -> String {
     text
 }
 
-/// How many are named of those that lack something for the same reason.
+/// How many tools are named per reason.
 const NAMED: usize = 3;
 
-/// What is missing, one line per reason.
+/// Lists what is missing, one line per reason.
 fn remarks(reply: &ImportReply) -> Option<String> {
     let mut reasons: IndexMap<&str, Vec<&str>> = IndexMap::new();
     for one in &reply.unexpressed {

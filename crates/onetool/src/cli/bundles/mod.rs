@@ -1,7 +1,7 @@
-//! `onetool bundles`: the same operations as the REST API's, on the same store, without a server.
+//! `onetool bundles`: the same operations as the REST API, on the same store, without a server.
 //!
-//! A server that runs meanwhile sees every change. Bundles are named by id or by slug. Rules live in the store and in
-//! `api`; here names are looked up and answers are shown.
+//! A running server sees every change. Bundles are named by id or slug. The rules are in the store and in `api`; this
+//! module only looks up names and shows answers.
 
 mod answer;
 mod auth;
@@ -140,11 +140,11 @@ impl PagingArgs {
     }
 }
 
-/// What a command came to: something to show, or the API's refusal.
+/// The outcome of a command: an answer to show, or the API's error.
 type Outcome = Result<Answer, ApiError>;
 
 pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
-    // A body is read first: a mistake in it needs no app.
+    // The body is read first: a mistake in it can be reported without the app.
     let (command, output) = prepare(args.command)?;
     let app = crate::cli::start(at)?;
     let outcome = match command {
@@ -158,7 +158,7 @@ pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
     answer::show(outcome, &output)
 }
 
-/// A command with its body read.
+/// A command whose body has been read.
 enum Prepared {
     Bundles(Operation),
     Tools(tools::Operation),

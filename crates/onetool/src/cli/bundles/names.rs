@@ -1,23 +1,23 @@
-//! Finding what a person names: a bundle by id or slug, a tool by bundle, slug and, where there are several, version.
+//! Looks up bundles by id or slug, and tools by bundle, slug and, if there are several, version.
 
 use onetool_state::bundles::{BundleId, BundleStore, Slug, Version};
 
 use onetool_http::ApiError;
 use onetool_http::rest::ToolPath;
 
-/// The bundle of this id or slug, which must exist.
+/// Finds an existing bundle by id or slug.
 pub(super) fn bundle(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
     find_bundle(store, name)?.ok_or_else(|| {
         ApiError::not_found(format!("there is no bundle '{name}'")).with_hint("`onetool bundles list --all` lists them")
     })
 }
 
-/// The bundle of this id or slug; an id need not exist yet.
+/// Finds a bundle by id or slug; an id need not exist yet.
 pub(super) fn find_bundle(store: &BundleStore, name: &str) -> Result<Option<BundleId>, ApiError> {
     Ok(store.find_bundle(name)?)
 }
 
-/// The tool that is named. Without a version it must have only one.
+/// Finds a tool. Without a version it must have only one.
 pub(super) fn tool(store: &BundleStore, bundle: &str, slug: &str, version: Option<&str>) -> Result<ToolPath, ApiError> {
     let id = self::bundle(store, bundle)?;
     let slug: Slug = slug.parse()?;

@@ -1,4 +1,4 @@
-//! `onetool bundles tools`: what bundles hold, and calling it.
+//! `onetool bundles tools`: lists, changes and calls the tools of bundles.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -141,7 +141,7 @@ pub(super) struct InvokeArgs {
     output: OutputArgs,
 }
 
-/// A command with its body read.
+/// A command whose body has been read.
 pub(super) enum Operation {
     List { bundles: Vec<String>, tags: Vec<String>, paging: PagingArgs },
     Show(NameArgs),
@@ -254,7 +254,7 @@ impl NameArgs {
     }
 }
 
-/// A page of tools, with the bundles' slugs for people.
+/// A page of tools; people see the slugs of bundles.
 fn listed(store: &BundleStore, page: &ToolPage) -> Answer {
     let mut slugs: HashMap<&str, String> = HashMap::new();
     for tool in &page.tools {

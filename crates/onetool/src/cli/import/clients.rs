@@ -1,4 +1,4 @@
-//! The clients whose servers can be imported: where their files are, and how they are laid out.
+//! The clients whose servers can be imported, with the locations and formats of their files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub enum Client {
     Onetool,
 }
 
-/// How a file holds its servers.
+/// How servers are stored in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// JSON, with an object of servers at this path.
@@ -30,34 +30,34 @@ pub enum Layout {
     ClaudeProject,
     /// `[mcp_servers.name]`
     Toml,
-    /// `servers:` of ours.
+    /// `servers:` of a OneTool configuration.
     Yaml,
 }
 
-/// A file of a client.
+/// A client's configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
     pub path: PathBuf,
     pub layout: Layout,
-    /// Whether it belongs to one project, rather than to the user.
+    /// Whether it belongs to one project rather than to the user.
     pub is_project: bool,
 }
 
-/// Folders that clients keep their files in.
+/// Folders in which clients keep their files.
 pub struct Folders {
     home: PathBuf,
     project: PathBuf,
     /// Where applications keep their settings.
     applications: PathBuf,
-    /// The same for programs that follow the conventions of Linux everywhere.
+    /// The same for programs that follow the Linux conventions on every system.
     configurations: PathBuf,
     zed: PathBuf,
     claude: PathBuf,
     codex: PathBuf,
 }
 
-/// Operating systems that keep files in different places.
+/// Operating systems with different file locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum System {
     Linux,
@@ -102,9 +102,9 @@ impl Folders {
     }
 }
 
-/// VS Code and its relatives, by the folder of their settings.
+/// Settings folders of VS Code and its variants.
 const VSCODE: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
-/// Editors that Cline is installed in.
+/// Editors in which Cline is installed.
 const CLINE: &[&str] = &["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
 const MCP_SERVERS: Layout = Layout::Json(&["mcpServers"]);
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Every place where this client keeps servers; the files need not exist.
+    /// All locations of this client's servers; the files need not exist.
     pub fn files(self, folders: &Folders) -> Vec<ClientFile> {
         let user = |path: PathBuf, layout| ClientFile { client: self, path, layout, is_project: false };
         let project = |path: &str, layout| ClientFile {
@@ -168,11 +168,11 @@ impl Client {
                 for settings in VSCODE.iter().map(|name| editor(name)) {
                     files.push(user(settings.join("mcp.json"), VSCODE_SERVERS));
                     files.extend(profiles(&settings).map(|profile| user(profile.join("mcp.json"), VSCODE_SERVERS)));
-                    // Where older versions keep them.
+                    // The location in older versions.
                     files.push(user(settings.join("settings.json"), VSCODE_SETTINGS));
                 }
                 files.push(project(".vscode/settings.json", VSCODE_SETTINGS));
-                // A client without any file gets the user's.
+                // The user's file comes first, and is created for a client without files.
                 files.swap(0, 1);
                 files
             }
@@ -206,7 +206,7 @@ impl Client {
     }
 }
 
-/// Folders of the profiles of an editor.
+/// Profile folders of an editor.
 fn profiles(settings: &Path) -> impl Iterator<Item = PathBuf> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(settings.join("profiles"))
         .into_iter()
@@ -218,7 +218,7 @@ fn profiles(settings: &Path) -> impl Iterator<Item = PathBuf> {
     folders.into_iter()
 }
 
-/// What a file that was named must be, by its name and its content.
+/// Determines the format of a named file, by its name and content.
 pub fn recognise(path: &Path, text: &str) -> Result<Vec<ClientFile>, serde_json::Error> {
     let file = |client, layout| ClientFile { client, path: path.to_owned(), layout, is_project: false };
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -253,7 +253,7 @@ pub fn recognise(path: &Path, text: &str) -> Result<Vec<ClientFile>, serde_json:
     } else {
         None
     };
-    // Claude Code has servers of projects in the user's file.
+    // Claude Code keeps servers of projects in the user's file.
     let of_project = has("projects").then(|| file(Client::ClaudeCode, Layout::ClaudeProject));
     Ok(layout.map(|(client, layout)| file(client, layout)).into_iter().chain(of_project).collect())
 }

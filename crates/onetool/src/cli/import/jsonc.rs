@@ -1,15 +1,15 @@
-//! JSON with comments and trailing commas, as editors keep their settings: read, and changed in one place.
+//! JSON with comments and trailing commas, as editors use for settings: parsing, and changing one value.
 
 use std::ops::Range;
 
 use serde_json::Value as Json;
 
-/// Reads the text. Comments and trailing commas are allowed.
+/// Parses the text. Comments and trailing commas are allowed.
 pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
     serde_json::from_str(&plain(text))
 }
 
-/// The text with the value at `path` replaced; `None` where there is no such value.
+/// Replaces the value at `path`; `None` if there is no such value.
 pub fn replace(text: &str, path: &[String], value: &Json) -> Option<String> {
     let plain = plain(text);
     let mut scanner = Scanner { text: plain.as_bytes(), at: 0 };
@@ -20,7 +20,7 @@ pub fn replace(text: &str, path: &[String], value: &Json) -> Option<String> {
     Some(format!("{}{written}{}", &text[..span.start], &text[span.end..]))
 }
 
-/// What a file indents with, as far as the indentation of a value at some depth shows.
+/// The file's indentation unit, derived from the indentation of a value at some depth.
 fn unit(indent: &str, depth: usize) -> String {
     match indent.len().checked_div(depth) {
         _ if indent.starts_with('\t') => "\t".to_owned(),
@@ -39,14 +39,14 @@ fn pretty(value: &Json, unit: &str) -> String {
     }
 }
 
-/// The value at `path` as it is written.
+/// The source text of the value at `path`.
 pub fn raw<'a>(text: &'a str, path: &[String]) -> Option<&'a str> {
     let plain = plain(text);
     let span = Scanner { text: plain.as_bytes(), at: 0 }.find(path)?;
     text.get(span)
 }
 
-/// The text with the value at `path` replaced by what is written elsewhere; `None` where that would not be valid.
+/// Replaces the value at `path` with source text; `None` if the result would be invalid.
 pub fn replace_raw(text: &str, path: &[String], raw: &str) -> Option<String> {
     let plain = plain(text);
     let span = Scanner { text: plain.as_bytes(), at: 0 }.find(path)?;
@@ -54,8 +54,9 @@ pub fn replace_raw(text: &str, path: &[String], raw: &str) -> Option<String> {
     parse(&changed).is_ok().then_some(changed)
 }
 
-/// The text with a value at `path`: the one that is there is replaced, and objects that are missing are added. `None` where
-/// something other than an object is in the way.
+/// Sets the value at `path`: replaces an existing one, and adds missing objects. `None` if something other than an
+/// object
+/// is in the way.
 pub fn set(text: &str, path: &[String], value: &Json) -> Option<String> {
     if text.trim().is_empty() {
         return Some(format!("{:#}\n", nested(path, value)));
@@ -79,12 +80,12 @@ pub fn set(text: &str, path: &[String], value: &Json) -> Option<String> {
     Some(format!("{}\n{indent}{key}: {written}{end}{}", &text[..=span.start], &text[span.start + 1..]))
 }
 
-/// A value below the objects that a path names.
+/// Wraps a value in the objects of a path.
 fn nested(path: &[String], value: &Json) -> Json {
     path.iter().rev().fold(value.clone(), |inner, key| serde_json::json!({ key: inner }))
 }
 
-/// The same text, with spaces for comments and trailing commas: every other byte keeps its place.
+/// Replaces comments and trailing commas with spaces; every other byte keeps its position.
 fn plain(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut at = 0;
@@ -128,7 +129,7 @@ fn plain(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// After the string that begins at `start`.
+/// The position after the string that begins at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {

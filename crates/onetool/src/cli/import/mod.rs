@@ -1,7 +1,8 @@
-//! `onetool import` and `onetool export`: servers of other clients become ours, and back.
+//! `onetool import` and `onetool export`: imports servers of other clients, and restores them.
 //!
-//! `clients` knows where files are, `read` what they mean, `plan` what would happen, `redirect` how a client is pointed at
-//! OneTool and back, `program` what it is given to start. Nothing is written without `--write`.
+//! `clients` knows the locations of files, `read` their meaning, `plan` what would happen, `redirect` how to point a
+//! client
+//! at OneTool and back, `program` which command starts it. Nothing is written without `--write`.
 
 mod clients;
 mod jsonc;
@@ -88,12 +89,12 @@ pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
                 sources.push(file);
             }
             Ok(_) => {}
-            // One broken file must not keep the others out, unless it was asked for.
+            // A broken file must not block the others, unless it was named explicitly.
             Err(error) if args.files.is_empty() => eprintln!("warning: {error:#}"),
             Err(error) => return Err(error),
         }
     }
-    // A client without servers is pointed at OneTool all the same.
+    // A client without servers is pointed at OneTool too.
     for client in &args.client {
         if !sources.iter().any(|file| file.client == *client) {
             let files = client.files(&folders);
@@ -160,7 +161,7 @@ impl ImportOfAll {
         Ok(Self(Import::new(places, scope, found)?))
     }
 
-    /// How many servers it would add.
+    /// Number of servers that it would add.
     pub fn count(&self) -> usize {
         let is_new = |step: &&plan::Step| matches!(step.action, Action::Add | Action::Rename(_));
         self.0.plan.steps.iter().filter(is_new).count()
@@ -177,7 +178,7 @@ struct Import {
     plan: Plan,
     file: ConfigFile,
     secrets: ConfigFile,
-    /// The folder whose private files version control must not see.
+    /// The folder whose private files must be kept out of version control.
     own: Option<PathBuf>,
 }
 
@@ -242,7 +243,7 @@ impl Import {
             page.put(Tone::Plain, "").end_line().text(&self.file.diff());
         }
         if !self.plan.secrets.is_empty() {
-            // Names alone: a terminal keeps what it shows.
+            // Only names: terminals keep their output.
             let names: Vec<&str> = self.plan.secrets.keys().map(String::as_str).collect();
             page.put(Tone::Plain, "").end_line();
             page.text(&format!("{}: adds {}", self.secrets.path.display(), names.join(", ")));
@@ -311,7 +312,7 @@ fn named_files(paths: &[PathBuf]) -> anyhow::Result<Vec<ClientFile>> {
     Ok(files)
 }
 
-/// What changes in the files of clients. Secrets in them are not shown: a terminal keeps what it shows.
+/// Shows the changes in the files of clients, without secrets: terminals keep their output.
 fn show_redirects(redirects: &[Redirect], files: &[ClientFile], places: &ConfigPlaces) -> anyhow::Result<()> {
     let mut page = Page::new();
     for redirect in redirects {

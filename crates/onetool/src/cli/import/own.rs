@@ -1,4 +1,4 @@
-//! Another configuration of OneTool: its servers with those of the files that it includes, and the secrets they name.
+//! Another OneTool configuration: its servers, including those of included files, and the secrets they name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json};
 
 use super::read::text_of;
 
-/// Files that include files that include …: at most this deep.
+/// Maximum depth of nested includes.
 const MAX_DEPTH: usize = 8;
 
-/// The servers of a configuration that has this text. What a file says counts before what it includes.
+/// The servers of a configuration with this text. A file takes precedence over its includes.
 pub fn servers(path: &Path, text: &str) -> anyhow::Result<Map<String, Json>> {
     let mut servers = Map::new();
     collect(path, text, 0, &mut servers)?;
@@ -33,7 +33,7 @@ fn collect(path: &Path, text: &str, depth: usize, servers: &mut Map<String, Json
     };
     for file in included.iter().rev().filter_map(Json::as_str).filter(|_| depth < MAX_DEPTH) {
         let file = onetool_config::expand_home(file);
-        // Beside the file, or beside its folder `config`.
+        // Relative to the file, or to the parent of its folder `config`.
         let places = path.ancestors().skip(1).take(2).map(|folder| folder.join(&file));
         if let Some(found) = places.into_iter().find(|place| place.is_file()) {
             collect(&found, &text_of(&found)?.unwrap_or_default(), depth + 1, servers)?;
@@ -42,7 +42,7 @@ fn collect(path: &Path, text: &str, depth: usize, servers: &mut Map<String, Json
     Ok(())
 }
 
-/// The secrets beside a configuration.
+/// The secrets next to a configuration.
 pub fn secrets(path: &Path) -> BTreeMap<String, String> {
     let beside = path.with_file_name("secrets.yaml");
     let Ok(Some(text)) = text_of(&beside) else { return BTreeMap::new() };
@@ -51,7 +51,7 @@ pub fn secrets(path: &Path) -> BTreeMap<String, String> {
     entries.into_iter().map(|(name, value)| (name, text(value))).collect()
 }
 
-/// Those of the secrets that these settings name.
+/// The secrets that these settings refer to.
 pub fn named(settings: &Map<String, Json>, secrets: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let text = Json::Object(settings.clone()).to_string();
     let is_named = |name: &str| text.contains(&format!("${{{name}}}")) || text.contains(&format!("${{{name}:-"));

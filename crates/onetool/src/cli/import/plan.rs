@@ -1,4 +1,4 @@
-//! What an import would do, server by server: added, renamed, the same, or left out.
+//! Plans an import, server by server: added, renamed, unchanged, or left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +9,36 @@ use super::read::FoundServer;
 use crate::cli::config_file::ConfigFile;
 use crate::cli::secret_values;
 
-/// What happens with one server.
+/// What happens to one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Add,
-    /// Under another name: its own is taken, or too long.
+    /// Added under another name: its own is taken, or too long.
     Rename(String),
-    /// It is configured like this already, by this name.
+    /// Already configured like this, under this name.
     Same(String),
     Skip(String),
 }
 
-/// One server with what happens to it.
+/// One server and its action.
 pub struct Step {
     pub found: FoundServer,
     pub action: Action,
 }
 
-/// All of it.
+/// The whole plan.
 pub struct Plan {
     pub steps: Vec<Step>,
     /// Secrets that move into `secrets.yaml`.
     pub secrets: BTreeMap<String, String>,
-    /// Secrets that the user must add, with what they are.
+    /// Secrets that the user must add, with a description.
     pub inputs: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// Plans, and makes the changes in `file` without writing it. `known` are the servers of other files; `secret` says
-    /// which value a secret has.
+    /// Plans the import, and changes `file` without writing it. `known` are the servers of other files; `secret`
+    /// returns the
+    /// value of a secret.
     pub fn new(
         found: Vec<FoundServer>,
         file: &mut ConfigFile,
@@ -58,7 +59,7 @@ impl Plan {
             let name = match &action {
                 Action::Add => Some(server.name.clone()),
                 Action::Rename(name) => Some(name.clone()),
-                // Two clients have it: what either of them allows is allowed, and it is used if either uses it.
+                // Two clients have it: tools that either allows are allowed, and it is enabled if either enables it.
                 Action::Same(name) if added.contains(name) => {
                     allow(file, name, &server.allowed_tools)?;
                     if !server.settings.contains_key("enabled") && file.value(&["servers", name, "enabled"])?.is_some()
@@ -94,7 +95,7 @@ impl Plan {
     }
 }
 
-/// Lets these tools be called without a question, unless the policy says something about them.
+/// Allows these tools without asking, unless the policy mentions them.
 fn allow(file: &mut ConfigFile, server: &str, tools: &[String]) -> anyhow::Result<()> {
     for tool in tools {
         let function = if tool == "*" { tool.clone() } else { to_python_identifier(tool) };
@@ -106,7 +107,7 @@ fn allow(file: &mut ConfigFile, server: &str, tools: &[String]) -> anyhow::Resul
     Ok(())
 }
 
-/// `github.com/owner/repository/src/time` and `io.github.owner/time`, as catalogs name them, are `time`.
+/// Shortens catalog names: `github.com/owner/repository/src/time` and `io.github.owner/time` become `time`.
 fn short(name: &str) -> &str {
     name.rsplit('/').find(|part| part.chars().any(char::is_alphanumeric)).unwrap_or(name)
 }
@@ -122,7 +123,7 @@ fn action(server: &FoundServer, servers: &Map<String, Json>) -> Action {
     if let Some((name, _)) = servers.iter().find(|(_, other)| is_same(other)) {
         return Action::Same(name.clone());
     }
-    // Two names that make the same pack are the same name.
+    // Two names with the same pack name are the same.
     let pack = |name: &str| to_python_identifier(name);
     let is_taken = |name: &str| {
         RESERVED_PACKS.contains(&pack(name).as_str()) || servers.keys().any(|known| pack(known) == pack(name))
@@ -139,7 +140,7 @@ fn action(server: &FoundServer, servers: &Map<String, Json>) -> Action {
     }
 }
 
-/// Whether a server is switched on does not make it another one.
+/// Ignores whether a server is enabled, for comparison.
 fn without_switch(server: &Json) -> Json {
     let mut server = server.clone();
     if let Json::Object(entries) = &mut server {

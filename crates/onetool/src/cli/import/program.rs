@@ -1,17 +1,17 @@
-//! How a client starts this program: by a path that stays when the program is updated.
+//! The command with which a client starts this program: a path that survives updates.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// Folders of package runners that hold what was started once, and may be emptied at any time.
+/// Cache folders of package runners, which may be emptied at any time.
 const RUNNERS: &[(&str, &[&str])] = &[
     ("archive-v0", &["uvx", "onetool"]),
     ("environments-v2", &["uvx", "onetool"]),
     ("_npx", &["npx", "-y", "onetool"]),
 ];
 
-/// The words that start this program.
+/// The command that starts this program.
 pub fn program() -> anyhow::Result<Vec<String>> {
     let executable = std::env::current_exe().context("cannot tell where onetool is")?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -23,7 +23,7 @@ fn words(executable: &Path, path: impl Iterator<Item = PathBuf>) -> Vec<String> 
     if let Some((_, words)) = RUNNERS.iter().find(|(folder, _)| has(folder)) {
         return words.iter().map(|&word| word.to_owned()).collect();
     }
-    // A package manager keeps each version in a folder of its own, and a link to the newest on the path.
+    // A package manager keeps each version in its own folder, and a link to the newest in `PATH`.
     let real = executable.canonicalize().ok();
     let name = executable.file_name().unwrap_or_default();
     let on_path = path

@@ -1,4 +1,4 @@
-//! From a client's file to servers in our own words.
+//! Converts the servers in a client's file to our own format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,33 +14,33 @@ use super::{jsonc, own};
 pub struct FoundServer {
     pub name: String,
     pub client: Client,
-    /// As `servers.<name>` of ours holds it.
+    /// In the format of `servers.<name>`.
     pub settings: Map<String, Json>,
-    /// Tools that the client calls without asking.
+    /// Tools that the client allows without asking.
     pub allowed_tools: Vec<String>,
-    /// Secrets that must be added by hand, with what they are.
+    /// Secrets that must be added by hand, with a description.
     pub inputs: Vec<(String, String)>,
-    /// Secrets that it names and that its configuration has.
+    /// Secrets that it refers to and that its configuration contains.
     pub secrets: BTreeMap<String, String>,
-    /// What could not be carried over.
+    /// What could not be converted.
     pub remarks: Vec<String>,
     /// Whether this is OneTool itself.
     pub is_onetool: bool,
 }
 
-/// The largest file of a client that is read. Some keep their history in it.
+/// Maximum size of a client's file. Some keep their history in it.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The servers of a file; `None` where there is no file.
+/// Reads the servers of a file; `None` if there is no file.
 pub fn read(file: &ClientFile, project: &Path) -> anyhow::Result<Option<Vec<FoundServer>>> {
     text_of(&file.path)?.map(|text| read_text(file, &text, project)).transpose()
 }
 
-/// The servers of a file that has this text.
+/// Parses the servers of a file's text.
 fn read_text(file: &ClientFile, text: &str, project: &Path) -> anyhow::Result<Vec<FoundServer>> {
     let path = || file.path.display().to_string();
     let root: Json = match file.layout {
-        // As some clients leave their file before the first server.
+        // Some clients leave an empty file before the first server.
         _ if text.trim().is_empty() => Json::Null,
         Layout::Toml => toml::from_str::<Json>(text).with_context(path)?,
         Layout::Yaml => Json::Object(own::servers(&file.path, text)?),
@@ -73,7 +73,7 @@ pub fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     std::fs::read_to_string(path).map_err(|error| crate::cli::unreadable(path, &error)).map(Some)
 }
 
-/// Where the servers are in a file that is read as JSON.
+/// The path of the servers in a file that is read as JSON.
 pub fn path_of(layout: Layout, project: &Path) -> Vec<String> {
     match layout {
         Layout::Json(path) => path.iter().map(|&step| step.to_owned()).collect(),
@@ -83,18 +83,18 @@ pub fn path_of(layout: Layout, project: &Path) -> Vec<String> {
     }
 }
 
-/// `inputs` of VS Code: what is asked for, by id.
+/// The `inputs` of VS Code, by id.
 fn inputs(root: &Json) -> Map<String, Json> {
     let inputs = root.get("inputs").and_then(Json::as_array).into_iter().flatten();
     inputs.filter_map(|input| Some((input.get("id")?.as_str()?.to_owned(), input.clone()))).collect()
 }
 
-/// What a server is read in the light of.
+/// The context in which a server is read.
 #[derive(Clone, Copy)]
 struct About<'a> {
     client: Client,
     project: &'a Path,
-    /// What VS Code asks for, by id.
+    /// The inputs of VS Code, by id.
     inputs: &'a Map<String, Json>,
 }
 
@@ -102,7 +102,7 @@ struct Reading<'a> {
     about: About<'a>,
     found: FoundServer,
     variables: BTreeSet<String>,
-    /// What the folder of the project is called where the server starts.
+    /// How the project's folder is written where the server starts.
     here: String,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Reading<'a> {
             self.found.settings = entries.clone();
             return self.found;
         }
-        // A server starts in the project, unless it says otherwise.
+        // A server starts in the project, unless its entry sets another folder.
         if entries.get("cwd").and_then(Json::as_str).is_some_and(|folder| folder != "${workspaceFolder}") {
             self.here = self.about.project.display().to_string();
         }
@@ -166,7 +166,7 @@ impl<'a> Reading<'a> {
 
     fn key(&mut self, key: &str, value: &Json) {
         match (key, value) {
-            // opencode has the arguments in the same list; older Zed has an object.
+            // opencode puts the arguments in the same list; older Zed uses an object.
             ("command", Json::Array(words)) => {
                 let mut words = words.iter();
                 if let Some(program) = words.next() {
@@ -217,20 +217,20 @@ impl<'a> Reading<'a> {
             ("default_tools_approval_mode", Json::String(mode)) => {
                 self.found.allowed_tools.extend((mode == "approve").then(|| "*".to_owned()));
             }
-            // Codex: what to ask before, tool by tool.
+            // Codex: approval mode per tool.
             ("tools", Json::Object(tools)) if self.about.client == Client::Codex => {
                 let is_approved = |tool: &Json| tool.get("approval_mode").and_then(Json::as_str) == Some("approve");
                 let approved = tools.iter().filter(|(_, tool)| is_approved(tool));
                 self.found.allowed_tools.extend(approved.map(|(name, _)| name.clone()));
             }
             ("timeout", Json::Number(number)) => {
-                // opencode counts milliseconds.
+                // opencode uses milliseconds.
                 let seconds = number
                     .as_f64()
                     .map(|value| if self.about.client == Client::Opencode { value / 1000.0 } else { value });
                 self.set("timeout", seconds.filter(|seconds| *seconds > 0.0).map_or(Json::Null, whole));
             }
-            // Cline counts milliseconds here.
+            // Cline uses milliseconds here.
             ("networkTimeout", Json::Number(number)) => {
                 self.set("timeout", number.as_f64().map_or(Json::Null, |value| whole(value / 1000.0)));
             }
@@ -241,7 +241,7 @@ impl<'a> Reading<'a> {
             ("oauth_resource", Json::String(_)) => self.oauth(&Map::from_iter([(key.to_owned(), value.clone())])),
             ("enabled_tools" | "includeTools", tools) => self.tools("include", tools),
             ("disabled_tools" | "disabledTools" | "excludeTools", tools) => self.tools("exclude", tools),
-            // The kind shows in command and url; where it came from, and how the client shows it, does not matter.
+            // The kind follows from command and url; origin and display options do not matter.
             (
                 "type"
                 | "transport"
@@ -273,7 +273,7 @@ impl<'a> Reading<'a> {
         self.set(key, Json::Object(map));
     }
 
-    /// How to sign in, in the words of all clients.
+    /// Converts the sign-in settings of any client.
     fn oauth(&mut self, entries: &Map<String, Json>) {
         let mut auth = self.found.settings.get("auth").and_then(Json::as_object).cloned().unwrap_or_default();
         for (key, value) in entries {
@@ -296,7 +296,7 @@ impl<'a> Reading<'a> {
         self.set("auth", Json::Object(auth));
     }
 
-    /// Variables of a file, where the entry itself does not set them.
+    /// Reads the variables of a file; those of the entry itself take precedence.
     fn env_file(&mut self, name: &str) {
         let known = self.references(name);
         let path = self.about.project.join(onetool_config::expand_home(&known.replace("${HOME}", "~")));
@@ -325,7 +325,7 @@ impl<'a> Reading<'a> {
         self.set("tools", Json::Object(both));
     }
 
-    /// Text with references in our own words. Numbers and flags become text, as a process would see them.
+    /// Converts the references in a text to our own format. Numbers and flags become text, as a process would see them.
     fn text(&mut self, value: &Json) -> Json {
         match value {
             Json::String(text) => Json::String(self.references(text)),
@@ -335,7 +335,7 @@ impl<'a> Reading<'a> {
     }
 
     fn references(&mut self, text: &str) -> String {
-        // opencode writes {env:NAME} and {file:PATH}.
+        // opencode uses {env:NAME} and {file:PATH}.
         let openings: &[(&str, usize)] = match self.about.client {
             Client::Opencode => &[("${", 2), ("{env:", 1), ("{file:", 1)],
             _ => &[("${", 2)],
@@ -364,7 +364,7 @@ impl<'a> Reading<'a> {
                 let asked = default.map(|default| format!(":-{default}}}"));
                 let reference = self.input(id, what);
                 match asked {
-                    // What has a default need not be added.
+                    // A variable with a default need not be added.
                     Some(rest) => {
                         self.found.inputs.retain(|(name, _)| format!("${{{name}}}") != reference);
                         format!("{}{rest}", reference.trim_end_matches('}'))
@@ -377,7 +377,7 @@ impl<'a> Reading<'a> {
                 let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
                 self.input(&format!("{}_{name}", self.found.name), format!("the content of {path}"))
             }
-            // `${command:…}`, `${config:…}`: only the editor knows.
+            // `${command:…}`, `${config:…}`: only the editor can resolve them.
             Some((_, id)) => self.input(id, format!("what ${{{inner}}} is in {}", self.about.client.name())),
             None => match inner {
                 "workspaceFolder" | "workspaceRoot" | "cwd" => self.here.clone(),
@@ -391,7 +391,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A secret that somebody must add.
+    /// A secret that the user must add.
     fn input(&mut self, id: &str, what: String) -> String {
         let name = onetool_sdk::to_python_identifier(id).to_ascii_uppercase();
         if !self.found.inputs.iter().any(|(known, _)| *known == name) {
@@ -400,7 +400,7 @@ impl<'a> Reading<'a> {
         format!("${{{name}}}")
     }
 
-    /// `NAME` and `NAME:-default` mean the same to us.
+    /// `NAME` and `NAME:-default` have the same meaning here.
     fn variable(&mut self, name: &str) -> String {
         let plain = name.split(":-").next().unwrap_or(name);
         self.variables.insert(plain.to_owned());
@@ -408,7 +408,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// `NAME=value`, `export NAME="value"`, comments.
+/// Parses `NAME=value`, `export NAME="value"` and comments.
 fn env_lines(text: &str) -> impl Iterator<Item = (String, String)> {
     text.lines().filter_map(|line| {
         let line = line.trim();

@@ -1,7 +1,8 @@
 //! Points a client at OneTool instead of its servers, and back.
 //!
-//! Back means: the file as it was, byte for byte, where nobody has changed it meanwhile. Otherwise the servers of the
-//! newest copy from before return as they were written, and what was added since stays.
+//! If the file was not changed meanwhile, going back restores it byte for byte. Otherwise the servers of the newest
+//! earlier
+//! copy are restored as they were written, and servers added since stay.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +16,20 @@ use super::read::{path_of, text_of};
 use super::toml_tables as tables;
 use crate::cli::config_file::{BACKUP, diff, write_backup, write_over};
 
-/// What OneTool is called in the files of clients.
+/// The name of OneTool in the files of clients.
 const OURS: &str = "onetool";
 
 /// A client's file, before and after.
 pub struct Redirect {
     pub path: PathBuf,
-    /// `None` where there is no file yet.
+    /// `None` if there is no file yet.
     old: Option<String>,
-    /// `None` where the file goes: it was made for OneTool.
+    /// `None` if the file is removed: it was created for OneTool.
     new: Option<String>,
 }
 
 impl Redirect {
-    /// All these files with OneTool in place of the servers that can be imported. A file that is not there yet is made.
+    /// Replaces the importable servers in all these files with OneTool. Missing files are created.
     pub fn to_onetool(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
         let program = program()?;
         let mut redirects = Vec::new();
@@ -36,7 +37,7 @@ impl Redirect {
             let old = text_of(&path)?;
             let new = pointed(&files, old.as_deref().unwrap_or_default(), project, &|file| {
                 let mut words = program.clone();
-                // A file of the user's is used in any folder, so it must say which project is meant.
+                // A user's file is used in any folder, so it must name the project.
                 if !file.is_project {
                     words.extend(["--project".to_owned(), project.display().to_string()]);
                 }
@@ -49,7 +50,7 @@ impl Redirect {
         Ok(redirects)
     }
 
-    /// All these files with the servers that they had before.
+    /// Restores the previous servers in all these files.
     pub fn back(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
         let mut redirects = Vec::new();
         for (path, files) in by_path(files) {
@@ -73,7 +74,7 @@ impl Redirect {
         diff(&self.path, self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default())
     }
 
-    /// Both texts: before and after.
+    /// The texts before and after.
     pub fn texts(&self) -> [&str; 2] {
         [self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default()]
     }
@@ -82,7 +83,7 @@ impl Redirect {
         self.new.is_none()
     }
 
-    /// Writes it, and returns the copy of what was there before.
+    /// Writes the file, and returns the path of the copy of its old content.
     pub fn save(&self) -> anyhow::Result<Option<PathBuf>> {
         let copy = self.old.as_ref().map(|old| write_backup(&self.path, old)).transpose()?;
         match &self.new {
@@ -93,7 +94,7 @@ impl Redirect {
     }
 }
 
-/// A file may have servers in two places.
+/// Groups by path: a file may have servers in two places.
 fn by_path(files: &[ClientFile]) -> Vec<(PathBuf, Vec<&ClientFile>)> {
     let mut groups: Vec<(PathBuf, Vec<&ClientFile>)> = Vec::new();
     for file in files {
@@ -105,7 +106,7 @@ fn by_path(files: &[ClientFile]) -> Vec<(PathBuf, Vec<&ClientFile>)> {
     groups
 }
 
-/// The text with OneTool in place of the servers that can be moved, wherever `entry` has one for it.
+/// Replaces the servers that can be moved with OneTool, in each file for which `entry` returns one.
 fn pointed(
     files: &[&ClientFile],
     text: &str,
@@ -123,7 +124,7 @@ fn pointed(
             }
             layout => {
                 let mut servers = Map::from_iter([(OURS.to_owned(), ours)]);
-                // What only the client itself can start stays with it.
+                // Servers that only the client can start stay.
                 servers.extend(entries(servers_of(file, &text, project)).filter(|(_, server)| !can_move(server)));
                 if let Some(changed) = with_servers(file, &text, &path_of(layout, project), &Json::Object(servers))? {
                     text = changed;
@@ -134,7 +135,7 @@ fn pointed(
     Ok(text)
 }
 
-/// The text from before OneTool was put in, where nothing has happened to the file since: `Some(None)` if there was no file.
+/// The text before OneTool was inserted, if the file was not changed since: `Some(None)` if there was no file.
 fn unchanged_since(
     files: &[&ClientFile],
     now: &str,
@@ -156,12 +157,12 @@ fn unchanged_since(
     if pointed(files, "", project, &ours).is_ok_and(|text| text == now) {
         return Ok(Some(None));
     }
-    // Somebody had OneTool there before.
+    // OneTool was already there before.
     let before = backups.iter().find(|before| *before != now && was_like(before));
     Ok(before.map(|before| Some(before.clone())))
 }
 
-/// The text with the servers of the newest copy from before, and those that were added since.
+/// Restores the servers of the newest earlier copy, and keeps those added since.
 fn restored(files: &[&ClientFile], now: &str, backups: &[String], project: &Path) -> anyhow::Result<String> {
     let mut text = now.to_owned();
     for file in files {
@@ -192,7 +193,7 @@ fn restored(files: &[&ClientFile], now: &str, backups: &[String], project: &Path
                 all.extend(added);
                 toml_with(file, &text, &blocks, &Json::Object(all))?
             }
-            // As it was written, with its comments.
+            // The original text, with its comments.
             (_, Some(copy)) if added.is_empty() && jsonc::raw(copy, &path).is_some() => {
                 jsonc::raw(copy, &path).and_then(|raw| jsonc::replace_raw(&text, &path, raw)).unwrap_or(text)
             }
@@ -206,7 +207,7 @@ fn restored(files: &[&ClientFile], now: &str, backups: &[String], project: &Path
     Ok(text)
 }
 
-/// Servers that were added after `before` was kept: in the file, or in a copy that is newer.
+/// Servers that were added after the copy `before`: in the file, or in a newer copy.
 fn added_since(file: &ClientFile, before: &String, now: &str, backups: &[String], project: &Path) -> Map<String, Json> {
     let known = servers_of(file, before, project);
     let newer = backups.iter().take_while(|copy| *copy != before).map(String::as_str);
@@ -224,7 +225,7 @@ fn has_ours(file: &ClientFile, text: &str, project: &Path) -> bool {
     servers_of(file, text, project).is_some_and(|servers| servers.get(OURS).is_some())
 }
 
-/// The file with other servers; `None` where it has no place for them.
+/// Replaces the servers of a file; `None` if it has no place for them.
 fn with_servers(file: &ClientFile, text: &str, path: &[String], servers: &Json) -> anyhow::Result<Option<String>> {
     let Some(changed) = jsonc::set(text, path, servers) else { return Ok(None) };
     let parsed = jsonc::parse(&changed).with_context(|| unsafe_change(file))?;
@@ -233,7 +234,7 @@ fn with_servers(file: &ClientFile, text: &str, path: &[String], servers: &Json) 
     Ok(Some(changed))
 }
 
-/// The text with these tables in place of all that describe servers, and nothing else changed.
+/// Replaces all server tables with these, and changes nothing else.
 fn toml_with(file: &ClientFile, text: &str, blocks: &str, servers: &Json) -> anyhow::Result<String> {
     let changed = tables::with_servers(text, blocks);
     let parse = |text: &str| toml::from_str::<Map<String, Json>>(text).with_context(|| unsafe_change(file));
@@ -256,12 +257,12 @@ fn entries(servers: Option<Json>) -> impl Iterator<Item = (String, Json)> {
     servers.into_iter()
 }
 
-/// Whether a server says how it is reached, so that OneTool can do so in the client's place.
+/// Whether a server can be reached by OneTool instead of the client: it has a command or an address.
 fn can_move(server: &Json) -> bool {
     ["command", "url", "serverUrl", "httpUrl"].iter().any(|key| server.get(key).is_some())
 }
 
-/// What a file's text says about servers.
+/// The servers in a file's text.
 pub fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
     let root: Json = match file.layout {
         Layout::Toml => toml::from_str(text).ok()?,
@@ -270,7 +271,7 @@ pub fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json>
     path_of(file.layout, project).iter().try_fold(&root, |value, step| value.get(step)).cloned()
 }
 
-/// OneTool, as this client writes a server.
+/// The entry for OneTool in this client's format.
 fn entry(client: Client, words: &[String]) -> Json {
     let (program, arguments) = words.split_first().map_or(("", words), |(first, rest)| (first.as_str(), rest));
     match client {
@@ -281,7 +282,7 @@ fn entry(client: Client, words: &[String]) -> Json {
     }
 }
 
-/// The copies beside a file, the newest first.
+/// The copies of a file, newest first.
 fn backups(path: &Path) -> anyhow::Result<Vec<String>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let prefix = format!("{}{BACKUP}", path.file_name().unwrap_or_default().to_string_lossy());

@@ -1,6 +1,6 @@
-//! The tables of Codex' configuration that describe servers: `[mcp_servers.name]` and those below.
+//! The server tables in Codex' configuration: `[mcp_servers.name]` and those below.
 
-/// The text without the tables of servers, and with `blocks` at its end.
+/// Removes the server tables, and appends `blocks`.
 pub fn with_servers(text: &str, blocks: &str) -> String {
     let kept: String =
         sections(text).into_iter().filter(|section| section.server.is_none()).map(|section| section.text).collect();
@@ -12,7 +12,7 @@ pub fn with_servers(text: &str, blocks: &str) -> String {
     }
 }
 
-/// The tables of the servers that are meant.
+/// The tables of the selected servers.
 pub fn servers(text: &str, is_meant: &dyn Fn(&str) -> bool) -> String {
     sections(text)
         .into_iter()
@@ -22,17 +22,17 @@ pub fn servers(text: &str, is_meant: &dyn Fn(&str) -> bool) -> String {
 }
 
 struct Section {
-    /// The server that the table is about; empty for `[mcp_servers]` itself.
+    /// The server of the table; empty for `[mcp_servers]` itself.
     server: Option<String>,
     text: String,
 }
 
-/// The text, cut before the head of each table.
+/// Splits the text before the header of each table.
 fn sections(text: &str) -> Vec<Section> {
     let mut sections = vec![Section { server: None, text: String::new() }];
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
-            // What is said right above a table is said about it.
+            // A comment directly above a table belongs to it.
             let text = sections.last_mut().map(|section| take_comments(&mut section.text)).unwrap_or_default();
             sections.push(Section { server: server_of(line), text });
         }
@@ -47,7 +47,7 @@ fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
-/// Takes the comments off the end of a text.
+/// Removes and returns the comments at the end of a text.
 fn take_comments(text: &mut String) -> String {
     let mut start = text.len();
     while let Some(line) =
@@ -58,7 +58,7 @@ fn take_comments(text: &mut String) -> String {
     text.split_off(start)
 }
 
-/// The server that the head of a table names.
+/// The server named in a table's header.
 fn server_of(head: &str) -> Option<String> {
     let rest = head.trim_start().trim_start_matches('[').trim_start().strip_prefix("mcp_servers")?.trim_start();
     let Some(rest) = rest.strip_prefix('.') else { return rest.starts_with(']').then(String::new) };

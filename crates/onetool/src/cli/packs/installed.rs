@@ -1,7 +1,7 @@
-//! A pack of the gallery in a folder of tools: what is there, and how it changes.
+//! A pack of the gallery in a tools folder: its state, and how it changes.
 //!
-//! `<pack>/<pack>_tools.py` is the user's; `<pack>/.original.py` beside it is what came from the gallery, so that edits can be
-//! told from an older version. No edit is ever lost: it is kept as `<pack>_tools.py.bak` first.
+//! `<pack>/<pack>_tools.py` belongs to the user; `<pack>/.original.py` next to it is the copy from the gallery, which
+//! distinguishes edits from an older version. No edit is ever lost: it is saved as `<pack>_tools.py.bak` first.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use onetool_state::atomic;
 
 use crate::gallery::GalleryPack;
 
-/// A tool file is never larger; what is larger is not read.
+/// Maximum size of a tool file; larger ones are not read.
 const MAX_BYTES: u64 = 512 << 10;
-/// How many backups of one file are kept before the user has to look at them.
+/// Maximum number of backups of one file.
 const MAX_BACKUPS: usize = 100;
 
-/// What is in the folder.
+/// The state of a pack in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Missing,
-    /// As the gallery has it.
+    /// Same as in the gallery.
     Current,
-    /// As an older gallery had it.
+    /// Same as in an older gallery.
     Outdated,
-    /// Changed by the user; the gallery has nothing newer.
+    /// Changed by the user, based on the current version.
     Edited,
-    /// Changed by the user, and the gallery has something newer.
+    /// Changed by the user, based on an older version.
     EditedOutdated,
     /// A pack of this name that did not come from the gallery.
     Foreign,
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// One pack in one folder of tools.
+/// One pack in a tools folder.
 pub struct Installed {
     pub pack: &'static GalleryPack,
     folder: PathBuf,
@@ -69,12 +69,12 @@ impl Installed {
         self.folder.join(".original.py")
     }
 
-    /// The user's file as it is, if there is one.
+    /// The content of the user's file, if there is one.
     pub fn text(&self) -> anyhow::Result<Option<String>> {
         read(&self.file())
     }
 
-    /// What came from the gallery.
+    /// The copy from the gallery.
     pub fn original_text(&self) -> anyhow::Result<Option<String>> {
         read(&self.original())
     }
@@ -87,21 +87,21 @@ impl Installed {
         Ok(match (text == original, original == self.pack.source) {
             (true, true) => State::Current,
             (true, false) => State::Outdated,
-            // An edit that makes it what the gallery has by now.
+            // An edit that matches the current gallery.
             (false, false) if text == self.pack.source => State::Current,
             (false, true) => State::Edited,
             (false, false) => State::EditedOutdated,
         })
     }
 
-    /// Writes what the gallery has. The original comes first: without the tool file it means nothing.
+    /// Writes the pack. The original comes first: without the tool file it has no effect.
     pub fn write(&self) -> anyhow::Result<()> {
         atomic::write(&self.original(), self.pack.source.as_bytes())?;
         atomic::write(&self.file(), self.pack.source.as_bytes())?;
         Ok(())
     }
 
-    /// Keeps the user's file under a name that is free, and says which.
+    /// Saves the user's file under a free name, and returns that.
     pub fn back_up(&self) -> anyhow::Result<PathBuf> {
         let text = self.text()?.with_context(|| format!("{} is gone", self.file().display()))?;
         for number in 1..=MAX_BACKUPS {
@@ -115,14 +115,14 @@ impl Installed {
         anyhow::bail!("{} has {MAX_BACKUPS} backups; delete some first", self.folder.display())
     }
 
-    /// Deletes what came from the gallery; whatever else is in the folder stays, and so does the folder then.
+    /// Deletes the pack's files; the folder stays if it contains others.
     pub fn remove(&self) -> anyhow::Result<()> {
         atomic::remove(&self.file())?;
         if self.original().symlink_metadata().is_ok() {
             atomic::remove(&self.original())?;
         }
         let _ = std::fs::remove_dir_all(self.folder.join("__pycache__"));
-        // Fails where something is left, which is right.
+        // Fails if other files are left, which is intended.
         let _ = std::fs::remove_dir(&self.folder);
         Ok(())
     }

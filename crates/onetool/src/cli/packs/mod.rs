@@ -1,4 +1,4 @@
-//! `onetool packs`: the gallery of packs that come with the program, copied to where they are the user's to edit.
+//! `onetool packs`: the gallery of packs that are included in the program, copied to where the user can edit them.
 
 mod installed;
 
@@ -109,7 +109,7 @@ impl PlaceArgs {
     }
 }
 
-/// What the gallery has.
+/// Names of the packs in the gallery.
 pub fn gallery_names() -> Vec<String> {
     GALLERY.iter().map(|pack| pack.name.to_owned()).collect()
 }
@@ -178,7 +178,7 @@ fn cell(state: State) -> (Tone, String) {
     (tone, state.word().to_owned())
 }
 
-/// Looks at all of them before it writes the first.
+/// Checks all of them before it writes the first.
 fn add(tools: &Path, names: &[String]) -> anyhow::Result<ExitCode> {
     let wanted = installed(tools, names)?;
     let mut page = Page::new();
@@ -245,7 +245,7 @@ fn remove(tools: &Path, names: &[String], force: bool) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `update` may do.
+/// What `update` is allowed to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Check,
@@ -288,7 +288,7 @@ fn update(tools: &Path, names: &[String], change: Change) -> anyhow::Result<Exit
             page.put(Tone::Faint, &format!("{name}: up to date")).end_line();
             continue;
         }
-        // Against what the user has: that is what would be lost or gained.
+        // Compared with the user's copy, to show what would be lost or gained.
         diff(&mut page, &one, &one.text()?.unwrap_or_default(), one.pack.source, ("yours", "gallery"));
         match change {
             Change::Check => left += 1,

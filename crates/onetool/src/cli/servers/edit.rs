@@ -1,4 +1,4 @@
-//! `onetool servers add|remove|enable|disable`: the configuration, edited in place.
+//! `onetool servers add|remove|enable|disable`: edits the configuration in place.
 
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ pub struct AddArgs {
     command: Vec<String>,
 }
 
-/// An address of the web. One with `${NAME}` in it is not known before it is used.
+/// Checks an HTTP address. One with `${NAME}` is only known when it is used.
 fn address(text: &str) -> Result<String, String> {
     let is_of_web = |url: reqwest::Url| ["http", "https"].contains(&url.scheme()) && url.has_host();
     if text.contains("${") || reqwest::Url::parse(text).is_ok_and(is_of_web) {
@@ -149,7 +149,7 @@ pub fn switch(name: &str, is_on: bool, places: &ConfigPlaces) -> anyhow::Result<
     done(if is_on { "enabled" } else { "disabled" }, &name, "in", &file)
 }
 
-/// The file that configures this server, and the server's name in it. The name of its pack does too.
+/// Finds the file that configures this server, and the server's name in it. The name of its pack is accepted too.
 fn find(name: &str, places: &ConfigPlaces) -> anyhow::Result<(ConfigFile, String)> {
     let settings = config::resolve(places, config::load(places));
     let is_meant = |known: &str| known == name || to_python_identifier(known) == name;

@@ -1,4 +1,4 @@
-//! `onetool servers login|logout`: signing in to servers.
+//! `onetool servers login|logout`: signs in to servers.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::process::{Command, ExitCode, Stdio};
@@ -59,7 +59,7 @@ pub async fn login(app: &App, args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let mut page = Page::new();
     page.put(Tone::Good, "signed in").put(Tone::Plain, &format!(": {name}")).end_line();
     page.print()?;
-    // What it is for.
+    // Connect, now that the sign-in allows it.
     let pack = servers.status().into_iter().find(|server| server.name == name || server.pack == name);
     if let Some(pack) = pack.map(|server| server.pack) {
         let _ = servers.try_now(&pack, &CallContext::new(Caller::Cli)).await;
@@ -81,7 +81,7 @@ pub async fn logout(app: &App, name: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is typed or piped, line by line. Reading blocks for as long as nobody types, so it has a thread of its own.
+/// Reads lines from standard input. Reading blocks until there is input, so it has its own thread.
 fn lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(4);
     std::thread::spawn(move || {
@@ -91,13 +91,13 @@ fn lines() -> mpsc::Receiver<String> {
                 return;
             }
         }
-        // At the end of a pipe the browser may still come back.
+        // After the end of a pipe the browser may still redirect back.
         std::thread::park();
     });
     receiver
 }
 
-/// Starts the browser with the address as its argument; no shell sees it. Without a desktop nothing happens.
+/// Starts the browser with the address as its argument, without a shell. Without a desktop nothing happens.
 fn open_browser(url: &str) {
     let chosen = std::env::var("BROWSER").ok().filter(|program| !program.is_empty());
     if chosen.is_none() && !std::io::stderr().is_terminal() {
