@@ -1,5 +1,6 @@
-// The REST API, as the page uses it. Every address is same-origin; the token, where one is needed, travels in a header,
-// so that no other site can use it.
+// The REST API as used by the page. Every address is same-origin; the token, if one is needed, is sent in a header, so
+// that
+// no other site can use it.
 import { signal } from '@preact/signals';
 import { fromPlain, hasLongNumbers, parse, stringify, toExact } from './json/lossless';
 import type { ChartData } from './ui/chart';
@@ -58,21 +59,21 @@ export interface SearchHit {
   summary: string;
 }
 
-/** One call or run that is under way, or has ended. */
+/** One call or run, active or ended. */
 export interface CallEvent {
   id: number;
   kind: 'call' | 'run';
   run: string;
   name: string;
-  /** When it ended; when it started, while it is under way. */
+  /** When it ended, or when it started while it is active. */
   at: string;
   isUnderWay: boolean;
-  /** How long it took, or had taken when this was told. */
+  /** Duration, or the time elapsed when this was reported. */
   durationMs?: number;
   caller: string;
   /** Who it is for: a token's name, a subject, or `stdio`, `local`, `anyone`. */
   principal: string;
-  /** The server that it is at, where several share their state. */
+  /** The server that runs it, if several share state. */
   node?: string;
   client?: string;
   door: string;
@@ -95,7 +96,7 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly hint?: string,
-    /** Where in the body the mistake is. */
+    /** Pointer to the mistake in the body. */
     readonly pointer?: string,
   ) {
     super(message);
@@ -121,7 +122,7 @@ export function keepToken(value: string | null) {
     if (value === null) sessionStorage.removeItem(TOKEN_KEY);
     else sessionStorage.setItem(TOKEN_KEY, value);
   } catch {
-    // Without storage the token lasts as long as the page.
+    // Without storage, the token lasts as long as the page.
   }
 }
 
@@ -135,9 +136,9 @@ function headers(extra: Record<string, string> = {}): Headers {
 
 interface Options {
   method?: string;
-  /** JSON text, sent as it is. */
+  /** JSON text, sent unchanged. */
   body?: string;
-  /** A file instead, and what it is. */
+  /** A file to send instead. */
   bytes?: Blob;
   type?: string;
   signal?: AbortSignal;
@@ -174,7 +175,7 @@ async function failure(response: Response): Promise<ApiError> {
     const body = (await response.json()) as { error?: { code: string; message: string; hint?: string; pointer?: string } };
     if (body.error) return new ApiError(response.status, body.error.code, body.error.message, body.error.hint, body.error.pointer);
   } catch {
-    // The answer is not ours; the status has to do.
+    // The answer is not from our API; only the status is used.
   }
   return new ApiError(response.status, 'http', `HTTP ${response.status}`);
 }
@@ -183,12 +184,12 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
 }
 
-/** A document to edit: its texts as they are stored, in no language of the reader's, and its numbers unrounded. */
+/** Gets a document to edit: all stored languages, with exact numbers. */
 export async function getStored<T>(path: string): Promise<T> {
   return exact(await (await request(path, { language: 'und' })).text()) as T;
 }
 
-/** A tool, with the numbers of its schemas unrounded. */
+/** Gets a tool, with exact numbers in its schemas. */
 export async function getTool(path: string, signal?: AbortSignal): Promise<ToolDetail> {
   const text = await (await request(path, { signal })).text();
   const tool = JSON.parse(text) as ToolDetail;
@@ -222,7 +223,7 @@ export async function* events(response: Response): AsyncGenerator<StreamEvent> {
       const { done, value } = await reader.read();
       if (done) return;
       const text = decoder.decode(value, { stream: true });
-      // Joined only when an event ends in this piece: a large event comes in many.
+      // Joined only when an event ends in this chunk: a large event arrives in many.
       pieces.push(text);
       if (!text.includes('\n')) continue;
       let buffer = pieces.join('');

@@ -1,4 +1,4 @@
-// Two texts, line by line, the old beside the new.
+// Compares two texts line by line, side by side.
 
 export interface DiffLine {
   change: 'same' | 'removed' | 'added';
@@ -11,7 +11,7 @@ export interface Pair {
   isSame: boolean;
 }
 
-/** Lines side by side: what was removed beside what came in its place. */
+/** Pairs of lines: each removed line next to its replacement. */
 export function pairs(diff: DiffLine[]): Pair[] {
   const rows: Pair[] = [];
   let removed: string[] = [];

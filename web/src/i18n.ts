@@ -1,4 +1,4 @@
-// Texts in the reader's language. A catalogue is an object; `{name}` in a text is replaced by what is given.
+// Texts in the reader's language. A catalogue is an object; `{name}` in a text is replaced by its argument.
 import { signal } from '@preact/signals';
 import { de } from './locales/de';
 import { en, type Catalogue, type Key } from './locales/en';
@@ -12,7 +12,7 @@ function preferred(): string {
     const chosen = localStorage.getItem(LANGUAGE_KEY);
     if (chosen !== null && chosen in catalogues) return chosen;
   } catch {
-    // No storage: the browser's languages decide.
+    // No storage: the browser's languages are used.
   }
   for (const language of navigator.languages) {
     const short = language.slice(0, 2).toLowerCase();
@@ -29,11 +29,11 @@ export function chooseLanguage(value: string) {
   try {
     localStorage.setItem(LANGUAGE_KEY, value);
   } catch {
-    // It lasts as long as the page.
+    // Not stored; it lasts as long as the page.
   }
 }
 
-/** The key that goes with others for commands. */
+/** The modifier key for shortcuts. */
 export const ctrl = (): string => (/^(Mac|iP)/.test(navigator.platform ?? '') ? '⌘' : t('ctrl'));
 
 export function t(key: Key, values: Record<string, string | number> = {}): string {
@@ -45,7 +45,7 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   });
 }
 
-/** `one` or `other`, by the language's rule. */
+/** Selects `one` or `other` by the language's plural rule. */
 export function plural(count: number, one: Key, other: Key): string {
   const rule = new Intl.PluralRules(language.value).select(count);
   return t(rule === 'one' ? one : other, { count });

@@ -1,5 +1,5 @@
-// The stream of events: calls and runs as they happen, and word of changes. One connection for the whole page; it comes
-// back by itself, quietly.
+// The event stream: calls and runs as they happen, and notices of changes. One connection for the whole page, which
+// reconnects silently.
 import { signal } from '@preact/signals';
 import { type CallEvent, events, get, may, request } from './api';
 import { loadToolbox } from './toolbox';
@@ -11,7 +11,7 @@ export interface Approval {
   arguments: string;
   run: string;
   caller: string;
-  /** Who it is for, and what they use. */
+  /** The principal, and the client in use. */
   principal?: string;
   client?: string;
   at: string;
@@ -19,12 +19,12 @@ export interface Approval {
   alwaysWrites: string[];
 }
 
-/** What has ended, the oldest first. */
+/** Ended calls and runs, oldest first. */
 export const activity = signal<CallEvent[]>([]);
-/** What has not ended yet, the oldest first. */
+/** Active calls and runs, oldest first. */
 export const underWay = signal<CallEvent[]>([]);
 export const approvals = signal<Approval[]>([]);
-/** Whether the server has said what waits. */
+/** Whether the server has reported what waits. */
 export const approvalsKnown = signal(false);
 export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 
@@ -37,7 +37,7 @@ let control: AbortController | null = null;
 export function startLive() {
   control?.abort();
   control = new AbortController();
-  // Somebody else may have signed in.
+  // Another user may have signed in.
   [activity.value, underWay.value, approvals.value] = [[], [], []];
   void follow(control.signal);
 }
@@ -50,14 +50,14 @@ async function follow(stop: AbortSignal) {
   let pause = FIRST_PAUSE_MS;
   while (!stop.aborted) {
     try {
-      // The stream first: what happens while the rest is fetched waits in it.
+      // The stream first: it queues events while the rest is fetched.
       const response = await request('api/events', { signal: stop, accept: 'text/event-stream' });
       await catchUp(stop);
       connection.value = 'open';
       pause = FIRST_PAUSE_MS;
       for await (const { event, data } of events(response)) take(event, data);
     } catch {
-      // Tried again below.
+      // Retried below.
     }
     if (stop.aborted || !may('read')) return;
     connection.value = 'lost';
@@ -66,10 +66,10 @@ async function follow(stop: AbortSignal) {
   }
 }
 
-/** When a call under way was told of, by this browser's clock, which may differ from the server's. */
+/** When an active call was reported, by this browser's clock, which may differ from the server's. */
 const toldAt = new WeakMap<CallEvent, number>();
 
-/** How long a call took, or has taken so far. */
+/** The duration of a call, or the time elapsed so far. */
 export function elapsed(entry: CallEvent): number {
   const soFar = entry.durationMs ?? 0;
   return entry.isUnderWay ? soFar + performance.now() - (toldAt.get(entry) ?? performance.now()) : soFar;

@@ -1,4 +1,4 @@
-// The page: who is there, which screen, and what is the same on all of them.
+// The page: the current user, the current screen, and what all screens share.
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { ApiError, type Session, get, keepToken, may, send, session, token } from './api';
@@ -45,7 +45,7 @@ function App() {
     try {
       const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
       if (code !== undefined) {
-        // A code that was given on the command line is exchanged once, and leaves the address.
+        // A code from the command line is exchanged once, and removed from the address.
         history.replaceState(null, '', `${location.pathname}#/tools`);
         dispatchEvent(new HashChangeEvent('hashchange'));
         const { token } = await send<{ token: string }>('POST', 'api/session', { code });
@@ -118,14 +118,14 @@ function App() {
   );
 }
 
-/** A screen that cannot be drawn says so; the others stay. */
+/** Shows an error for a screen that fails to render; the others keep working. */
 function Boundary({ children }: { children: ComponentChildren }) {
   const [error, reset] = useErrorBoundary();
   useEffect(() => { if (error !== undefined) reset(); }, [place.value]);
   return error === undefined ? <>{children}</> : <div class="page"><Failure error={error} onRetry={reset} /></div>;
 }
 
-/** On a new screen the keyboard goes on there, unless something has the focus. */
+/** Moves the focus to a new screen, unless something has it. */
 function useScreenFocus(name: string) {
   const last = useRef(name);
   useEffect(() => {

@@ -1,9 +1,10 @@
-// The place within the page is in the address's fragment: `#/tools/file.read`. It works without the server's help, can be
-// bookmarked, and never reaches a log.
+// The current place is in the address's fragment: `#/tools/file.read`. It works without the server, can be bookmarked,
+// and
+// never reaches a log.
 import { signal } from '@preact/signals';
 import type { Scope } from './api';
 
-/** The screens, and what each needs to be of use. */
+/** The screens, with the scope that each requires. */
 export const needs = { tools: 'read', editor: 'admin', console: 'invoke', activity: 'read', approvals: 'admin', settings: 'read' } as const satisfies Record<string, Scope>;
 
 export interface Place {

@@ -1,2 +1,2 @@
-// What lazy files share with the document; build.mjs writes it.
+// What lazy files share with the main document; written by build.mjs.
 declare module 'shared:';

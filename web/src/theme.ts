@@ -25,6 +25,6 @@ export function chooseTheme(value: string) {
   try {
     localStorage.setItem(KEY, value);
   } catch {
-    // It lasts as long as the page.
+    // Not stored; it lasts as long as the page.
   }
 }

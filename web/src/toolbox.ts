@@ -1,4 +1,4 @@
-// The toolbox as the page knows it: packs and tools, loaded once and refreshed when the server says that they changed.
+// The toolbox as known to the page: packs and tools, loaded once and refreshed when the server reports a change.
 import { computed, signal } from '@preact/signals';
 import { type PackRow, type ToolRow, get, segment, send } from './api';
 import { t } from './i18n';
@@ -20,7 +20,7 @@ interface ToolList {
   tools: ToolRow[];
 }
 
-/** Packs that were off when they were first seen come last; a pack does not move when it is switched. */
+/** Packs that were disabled when first seen come last; a pack does not move when it is switched. */
 const offAtFirst = new Map<string, boolean>();
 
 function ordered(list: PackRow[]): PackRow[] {
@@ -49,7 +49,7 @@ export async function loadToolbox(): Promise<void> {
   }
 }
 
-/** Switches a tool or a pack on or off, at once on the page, and back when the server refuses. */
+/** Enables or disables a tool or a pack, immediately on the page, and reverts if the server refuses. */
 export async function toggle(kind: 'tool' | 'pack', name: string, isEnabled: boolean, withUndo = true): Promise<void> {
   const before = { packs: packs.value, tools: tools.value };
   if (kind === 'pack') {

@@ -1,5 +1,5 @@
-// Work that could block the page: parsing and showing large JSON, and checking arguments against schemas that others
-// wrote (a pattern may take forever; the page ends this worker then and starts another).
+// Work that could block the page: parsing and showing large JSON, and validating arguments against untrusted schemas (a
+// pattern may take forever; the page then terminates this worker and starts another).
 import { type Schema, Validator } from '@cfworker/json-schema';
 import { JsonModel } from './json/model';
 import type { Request, Problem } from './json/protocol';
@@ -48,7 +48,7 @@ function validate(schema: unknown, value: unknown): Problem[] {
   }));
 }
 
-// Whoever waits for an answer counts the time from here.
+// Timeouts of requests are counted from this message.
 self.postMessage({ id: 0 });
 
 self.onmessage = (event: MessageEvent<{ id: number; request: Request }>) => {

@@ -142,7 +142,7 @@ test('names of a map are given, and given once', () => {
   assert.deepEqual([map('a', 'b'), map(''), map('a', 'a')], [[], ['noName'], ['sameName']]);
 });
 
-/** What is said of a value, by pointer. */
+/** The messages for a value, by pointer. */
 function said(schema, value) {
   const { errors } = new Validator(schema, '2020-12', false).validate(value);
   return Object.fromEntries(messages(errors.map((error) => ({ path: error.instanceLocation.replace(/^#/, ''), keyword: error.keyword, at: error.keywordLocation, message: error.error }))));

@@ -15,7 +15,7 @@ test('a reference alone keeps its type, within a text it is written out', () => 
   assert.equal(value('${steps.first.value.items|length}'), 2);
   assert.equal(value('${one.name}-${index}', { item: { name: 'one', value: fromPlain({ name: 'x' }), index: 4 } }), 'x-4');
   assert.equal(value('${steps.first.value.absent}'), null);
-  // A reference to nothing leaves its argument out.
+  // A reference to nothing omits its argument.
   assert.deepEqual(value({ a: '${args.absent}', b: '${args.city}' }), { b: 'Oslo' });
 });
 

@@ -1,4 +1,4 @@
-// The arguments of a tool as a list: name, kind, description. What a row cannot say of an argument is kept as it is.
+// The arguments of a tool as a list: name, kind, description. Parts of an argument that a row cannot show are kept.
 import { useId, useRef, useState } from 'preact/hooks';
 import { type Draft, RawText, draftOf, textOf, valueOf } from '../form/draft';
 import { draftMessage } from '../form/messages';
@@ -13,7 +13,7 @@ type Kind = (typeof KINDS)[number];
 const TYPES: Record<Exclude<Kind, 'choice' | 'other'>, Json> = {
   text: fromPlain({ type: 'string' }), integer: fromPlain({ type: 'integer' }), number: fromPlain({ type: 'number' }), boolean: fromPlain({ type: 'boolean' }), list: fromPlain({ type: 'array', items: { type: 'string' } }),
 };
-/** What belongs to the kind of an argument, and goes when another is chosen. */
+/** Keywords that belong to the kind of an argument, and are removed when another is chosen. */
 const OF_KIND = ['type', 'items', 'enum', 'format', 'default', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'anyOf', 'oneOf', 'allOf', '$ref', 'properties', 'additionalProperties', 'const'];
 
 function kindOf(schema: Json): Kind {
@@ -39,7 +39,7 @@ function kindOf(schema: Json): Kind {
 
 const kindName = (kind: Kind): string => (kind === 'other' ? b('other') : kind === 'list' ? b('listOfTexts') : t(`type.${kind}`));
 
-/** The parts of an argument schema, where it is a list of properties. */
+/** The parts of an argument schema, if it is a list of properties. */
 export function rowsOf(schema: Json | undefined): { properties: [string, Json][]; required: Set<string>; rest: JsonObject } | null {
   if (schema === undefined) return { properties: [], required: new Set(), rest: new Map() };
   if (!(schema instanceof Map)) return null;
@@ -107,7 +107,7 @@ interface RowProps {
 }
 
 function Row({ id, name, schema, isRequired, isTaken, onChange, onRemove }: RowProps) {
-  // A name that is empty or taken is not one yet: it stays in the field until it is.
+  // An empty or duplicate name stays in the field until it is valid.
   const [typed, setTyped] = useState(name);
   const isWrong = typed !== name;
   const kind = kindOf(schema);
@@ -158,7 +158,7 @@ function ChoiceValues({ values, onChange }: { values: string[]; onChange(values:
   );
 }
 
-/** A default as it is typed: a text for texts, JSON for numbers. */
+/** A default as typed: text for strings, JSON for numbers. */
 function DefaultValue({ kind, value, onChange }: { kind: Kind; value: Json | undefined; onChange(value: Json | undefined): void }) {
   const isText = kind === 'text' || kind === 'choice';
   const written = value === undefined ? '' : isText && typeof value === 'string' ? value : stringify(value);

@@ -1,4 +1,4 @@
-// Bundles in and out: an archive, an OpenAPI or Arazzo document, a Postman collection, a curl command.
+// Import and export of bundles: an archive, an OpenAPI or Arazzo document, a Postman collection, a curl command.
 import { useState } from 'preact/hooks';
 import { request, segment } from '../api';
 import { plural, t } from '../i18n';
@@ -17,7 +17,7 @@ interface Reply {
 
 const SHOWN = 200;
 
-/** Gives a bundle as a file. */
+/** Downloads a bundle as a file. */
 export const download = (bundleID: string, slug: string): Promise<void> =>
   downloaded(`tools/bundles/${segment(bundleID)}/export`, 'application/zip', `${slug}.zip`);
 

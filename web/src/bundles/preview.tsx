@@ -1,4 +1,4 @@
-// The request that a tool would send, while it is written.
+// Previews the request that a tool would send while it is edited.
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, segment, send } from '../api';
 import { type Draft, EMPTY, valueOf } from '../form/draft';
@@ -19,7 +19,7 @@ interface Shown {
 
 const PAUSE_MS = 250;
 
-/** `onProblem` is told what is wrong with the tool itself, and where. */
+/** `onProblem` gets the problems of the tool itself, with their places. */
 export function RequestPreview({ bundle, tool, onProblem }: { bundle: string; tool: Record<string, unknown> | null; onProblem(problem: ApiError | null): void }) {
   const [trial, setTrial] = useState<Draft>(EMPTY);
   const [shown, setShown] = useState<Shown | null>(null);

@@ -1,5 +1,6 @@
-// The recipe builder: a sequence put together from steps. Each step has the form of its tool; a value may refer to arguments
-// and to what earlier steps gave. A trial calls the steps one by one, so that the fields of a result can be chosen from.
+// The recipe builder: a sequence composed of steps. Each step has the form of its tool; a value may refer to arguments
+// and
+// to results of earlier steps. A trial calls the steps one by one, so that fields of their results can be selected.
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type ToolDetail, getTool, may, send, toolPath } from '../api';
 import { type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from '../form/draft';
@@ -17,13 +18,13 @@ import { Failure, Notice } from '../ui/parts';
 import { type Outcome, ResultView } from '../ui/result';
 import { call, failed } from '../screens/tester';
 
-/** One step as it is edited. */
+/** One step being edited. */
 interface Step {
   key: number;
   id: string;
   tool: string;
   args: Draft;
-  /** `forEach`, `if` and the like, as they are stored. */
+  /** `forEach`, `if` and similar, as stored. */
   more: JsonObject;
 }
 
@@ -35,7 +36,7 @@ export interface Recipe {
   argSchema: Draft;
   steps: Step[];
   output: Draft;
-  /** `timeoutMs` and the like, as they are stored. */
+  /** `timeoutMs` and similar, as stored. */
   more: JsonObject;
 }
 
@@ -48,7 +49,7 @@ export function newRecipe(): Recipe {
   return { slug: '', version: 'v1', displayName: '', description: '', argSchema: draftOfPlain({ type: 'object', properties: {}, additionalProperties: false }), steps: [newStep(1)], output: undefined, more: new Map() };
 }
 
-/** A stored sequence, to be edited as a new version or under another name. */
+/** Converts a stored sequence for editing, as a new version or under another name. */
 export function recipeOf(stored: Record<string, unknown>): Recipe {
   const text = (name: string) => (typeof stored[name] === 'string' ? stored[name] : '');
   const impl = fromPlain(stored['impl'] ?? {});
@@ -66,7 +67,7 @@ export function recipeOf(stored: Record<string, unknown>): Recipe {
   };
 }
 
-/** What is stored, or what is not yet right. */
+/** The body to store, or the problem with it. */
 export function bodyOf(recipe: Recipe): { body: Record<string, unknown> | null; problem: string | null } {
   const schema = valueOf(recipe.argSchema);
   const output = valueOf(recipe.output);
@@ -113,7 +114,7 @@ export function RecipeForm({ initial, path, onDone }: { initial: Recipe; path(sl
     return { args: valueOf(trialArgs).value ?? new Map(), steps };
   }, [outcomes, trialArgs]);
 
-  /** Calls the steps up to this one, each with what came before. */
+  /** Calls the steps up to this one, each with the earlier results. */
   const tryUntil = async (last: number) => {
     const control = new AbortController();
     stop.current = control;
@@ -276,7 +277,7 @@ function ToolPicker({ value, onChange }: { value: string; onChange(tool: string)
   );
 }
 
-/** What a reference stands for, in words. */
+/** Describes a reference in words. */
 function labelOf(reference: string): string {
   const [, root = '', rest = ''] = /^\$\{(\w+)([^]*)\}$/.exec(reference) ?? [];
   if (root === 'args') return b('ofArgument', { name: rest.replace(/^\./, '') });

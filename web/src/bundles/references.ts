@@ -1,13 +1,15 @@
-// `${…}` in the steps of a recipe: what can be referred to, and the value of a reference while a recipe is tried step by step.
-// The server resolves every reference of a stored recipe by itself; here only plain paths are, and others are said to be beyond
-// a trial.
+// `${…}` in the steps of a recipe: available references, and their values while a recipe is tried step by step. For a
+// stored
+// recipe the server resolves every reference; here only plain paths are resolved, and others are reported as
+// unsupported
+// in a trial.
 import { type Json, stringify } from '../json/lossless';
 
-/** What steps have given so far. */
+/** The results of steps so far. */
 export interface Known {
   args: Json;
   steps: ReadonlyMap<string, Json>;
-  /** The item of a `forEach`, under its name. */
+  /** The item of a `forEach`, with its name. */
   item?: { name: string; value: Json; index: number };
 }
 
@@ -18,15 +20,15 @@ const WITHIN = /\$\{([^{}]+)\}/g;
 const MAX_SUGGESTED = 200;
 const MAX_DEPTH = 4;
 
-/** Whether a value of a step is a reference, or has one in it. */
+/** Whether a value of a step is or contains a reference. */
 export const isReference = (value: unknown): value is string => typeof value === 'string' && value.includes('${');
 
-/** A value with its references replaced. A text that is one reference alone keeps the type of what it refers to. */
+/** Replaces the references in a value. A text that is a single reference keeps the type of the referenced value. */
 export function resolve(value: Json, known: Known): Json {
   return resolved(value, known) ?? null;
 }
 
-/** A reference to nothing leaves its argument out. */
+/** A reference to nothing omits its argument. */
 function resolved(value: Json, known: Known): Json | undefined {
   if (typeof value === 'string') {
     const alone = ALONE.exec(value);
@@ -77,7 +79,7 @@ function lookUp(reference: string, known: Known): Json | undefined {
   return value;
 }
 
-/** `a.b[0]['c d']` as names; anything else is a JSONPath that only the server knows. */
+/** Parses `a.b[0]['c d']` to names; anything else is a JSONPath that only the server supports. */
 function pathOf(path: string): string[] {
   const names: string[] = [];
   const step = /^(?:\.?([\p{L}_][\p{L}\p{Nd}_-]*)|\[(-?\d+)\]|\['([^']*)'\]|\["([^"]*)"\])/u;
@@ -91,7 +93,7 @@ function pathOf(path: string): string[] {
   return names;
 }
 
-/** References that a step may use: arguments, the item, and what earlier steps gave, with the fields that a trial has shown. */
+/** References available to a step: arguments, the item, and earlier results, with the fields that a trial has shown. */
 export function suggestions(argSchema: unknown, before: readonly string[], known: Known, item: string | null): string[] {
   const found: string[] = [];
   const properties = (argSchema as { properties?: Record<string, unknown> } | null)?.properties;
@@ -115,7 +117,7 @@ function fields(value: Json, depth: number): string[] {
   return [];
 }
 
-/** Whether a condition holds, as a stored recipe decides it. */
+/** Whether a condition is true, by the same rule as in a stored recipe. */
 export function holds(value: Json): boolean {
   if (value === null || value === false || value === '') return false;
   if (Array.isArray(value)) return value.length > 0;

@@ -1,4 +1,4 @@
-// What may be said of bundles, of their tools and of the steps of recipes, as schemas for forms.
+// Schemas for the forms of bundles, their tools and the steps of recipes.
 import { type TextKey, b } from './texts';
 
 type Schema = Record<string, unknown>;
@@ -8,7 +8,7 @@ const texts = (title: TextKey, hint?: TextKey): Schema => ({ type: 'array', titl
 const integer = (title: TextKey, more: Schema = {}): Schema => ({ type: 'integer', title: b(title), ...more });
 const choice = (title: TextKey, values: string[], more: Schema = {}): Schema => ({ enum: values, title: b(title), ...more });
 
-/** A way to say who one is: its fixed type, the fields that it needs, and those that it may have. */
+/** An authentication variant: its fixed type, its required fields, and its optional ones. */
 function variant(type: TextKey, needed: Schema, more: Schema = {}): Schema {
   return { title: b(type), type: 'object', properties: { type: { const: type, title: b('type') }, ...needed, ...more }, required: ['type', ...Object.keys(needed)] };
 }
@@ -43,7 +43,7 @@ export const bundleSchema = (): Schema => ({
   required: ['slug'],
 });
 
-/** What every HTTP tool needs. */
+/** Fields of every HTTP tool. */
 export const toolSchema = (): Schema => ({
   type: 'object',
   'x-ordered': true,
@@ -68,7 +68,7 @@ export const toolSchema = (): Schema => ({
   required: ['slug', 'version', 'impl'],
 });
 
-/** What some need. */
+/** Additional options of HTTP tools. */
 export const toolOptionsSchema = (): Schema => ({
   type: 'object',
   properties: {
@@ -99,7 +99,7 @@ export const toolOptionsSchema = (): Schema => ({
   required: ['impl'],
 });
 
-/** What else may be said of a step. */
+/** Additional options of a step. */
 export const stepSchema = (): Schema => ({
   type: 'object',
   properties: {

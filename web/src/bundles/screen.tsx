@@ -1,5 +1,6 @@
-// Bundles and their HTTP tools: create, change, new version, duplicate, delete. The form of a tool is made from a schema like any
-// other form; what the server says of a mistake is shown as it says it.
+// Bundles and their HTTP tools: create, change, new version, duplicate, delete. The form of a tool is made from a
+// schema like
+// any other form; errors of the server are shown unchanged.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, get, getStored, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
@@ -42,13 +43,13 @@ interface Tool {
   type: string;
 }
 
-/** How a trial of a bundle's authentication went, step by step. */
+/** The result of testing a bundle's authentication, step by step. */
 interface AuthReport {
   ok: boolean;
   steps: { step: 'configuration' | 'token' | 'request'; state: string; message: string; hint?: string }[];
 }
 
-/** All pages of a list. */
+/** Fetches all pages of a list. */
 async function pages<T>(path: string, signal: AbortSignal | undefined, read: (page: { bundles?: unknown[]; tools?: unknown[] }) => unknown[] | undefined): Promise<T[]> {
   const found: T[] = [];
   let token: string | undefined;
@@ -65,10 +66,10 @@ const allTools = (path: string, signal?: AbortSignal) => pages<Tool>(path, signa
 const MAX_LISTED = 20_000;
 const SHOWN = 100;
 
-/** What the store sets by itself. */
+/** Fields that the store sets. */
 const STORED = ['toolID', 'bundleID', 'schemaVersion', 'isBuiltIn', 'isEnabled', 'createdAt', 'modifiedAt', 'lastCalledAt', 'callCount', 'disabledReason', 'type'];
 
-/** Ids are UUIDs of version 7: the time, then chance. */
+/** Creates a version 7 UUID: the time, followed by random bits. */
 function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   let time = Date.now();
@@ -117,7 +118,7 @@ export function EditorScreen() {
   );
 }
 
-/** Switches a bundle or a version on or off, with a way back. */
+/** Enables or disables a bundle or a version, with undo. */
 async function turn(path: string, name: string, isEnabled: boolean, done: () => void, withUndo = true): Promise<void> {
   try {
     await send('PATCH', path, { isEnabled });
@@ -130,7 +131,7 @@ async function turn(path: string, name: string, isEnabled: boolean, done: () => 
   void loadToolbox();
 }
 
-/** A form that opens anywhere on a long page is shown, and takes the keyboard. */
+/** Scrolls to a newly opened form, and focuses its first field. */
 function useFirstField() {
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => {
@@ -171,7 +172,7 @@ function BundleForm({ title, initial, onSave, onCancel }: { title: string; initi
   );
 }
 
-/** What may be changed of a stored bundle, and what is kept beside it. */
+/** The fields of a stored bundle that can be edited, and those that are kept. */
 const EDITED = ['slug', 'displayName', 'description', 'docs', 'secrets', 'auth'];
 const KEPT = ['isEnabled', 'translations'];
 
@@ -179,7 +180,7 @@ function parts(stored: Record<string, unknown>, names: string[]): Record<string,
   return Object.fromEntries(names.flatMap((name) => (stored[name] === undefined || stored[name] === null || stored[name] === '' ? [] : [[name, stored[name]]])));
 }
 
-/** What is open beside the list: one form at a time. */
+/** The open form next to the list: one at a time. */
 type Open = { bundle: Record<string, unknown> } | { tool: Draft } | { recipe: Recipe } | null;
 
 const NEW_TOOL = { version: 'v1', impl: { urlTemplate: 'https://' }, argSchema: { type: 'object', properties: {}, additionalProperties: false } };
@@ -192,7 +193,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   const [removed, setRemoved] = useState<Tool | 'bundle' | null>(null);
   const [query, setQuery] = useState('');
   const toolPath = (slug: string, version: string) => `${path}/tools/${segment(slug)}/version/${segment(version)}`;
-  /** Does something, and says what went wrong. */
+  /** Runs an action, and reports its failure. */
   const attempt = async (work: () => Promise<void>) => {
     try {
       await work();
@@ -203,7 +204,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   const edit = () => attempt(async () => setOpen({ bundle: await getStored<Record<string, unknown>>(path) }));
   const change = async (stored: Record<string, unknown>, body: Record<string, unknown>) => {
     await send('PUT', path, { ...parts(stored, KEPT), ...body });
-    // What is shown changes once, with the form that goes: whatever opens next stays where it is.
+    // Refreshed before the form closes, so that the page changes only once and a form opened next stays in place.
     await onChanged();
     setOpen(null);
     void loadToolbox();
@@ -284,7 +285,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   );
 }
 
-/** `v3` after `v2`, where that is free. */
+/** The next version, such as `v3` after `v2`, if it is free. */
 function nextVersion({ slug, version }: Tool, tools: Tool[]): string {
   const [, start = '', digits] = /^(.*?)(\d+)$/.exec(version) ?? [];
   if (digits === undefined) return '';
@@ -361,7 +362,7 @@ function ToolForm({ draft, onChange, bundle, secrets, path, onDone }: { draft: D
   );
 }
 
-/** Fields among the further options, by pointer. */
+/** Fields in the section of additional options, by pointer. */
 const OPTIONS = ['auth', 'secrets', 'responseEncoding', 'extractExpr', 'successCodes', 'errorMode', 'timeoutMs', 'maxRetries', 'stream', 'paginate'].map((name) => `/impl/${name}`).concat('/tags', '/maxCallsPerMinute', '/outputSchema');
 
 function draftAt(entries: Entries, pointer: string): Draft {

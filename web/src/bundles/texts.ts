@@ -1,4 +1,4 @@
-// Texts of this screen alone, in the reader's language: they are loaded with it.
+// Texts used only by this screen, in the reader's language, and loaded with it.
 import { language } from '../i18n';
 
 const en = {

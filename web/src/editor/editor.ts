@@ -1,4 +1,5 @@
-// The code editor of the console: CodeMirror with Python, completion of tools, signatures, and errors at their line. It is
+// The code editor of the console: CodeMirror with Python, completion of tools, signatures, and errors at their line. It
+// is
 // loaded when the console opens. It lives in a shadow root, where its styles need no exception from the page's policy.
 import { type Completion, type CompletionContext, type CompletionResult, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
@@ -114,7 +115,7 @@ export function mount(host: HTMLElement, options: EditorOptions): EditorHandle {
               return true;
             },
           },
-          // Tab leaves the editor after Escape, so that a keyboard is never caught. Offers are closed first.
+          // After Escape, Tab leaves the editor, so that keyboard focus is never trapped. Completions are closed first.
           { key: 'Escape', run: (view) => (completionStatus(view.state) === 'active' ? closeCompletion(view) : (view.contentDOM.blur(), true)) },
           ...closeBracketsKeymap,
           ...completionKeymap,
@@ -156,7 +157,7 @@ export function mount(host: HTMLElement, options: EditorOptions): EditorHandle {
 
 const MAX_LOOKBACK = 2_000;
 
-/** The call that the cursor stands in: `pack.function(` without its closing parenthesis. */
+/** The call around the cursor: `pack.function(` without its closing parenthesis. */
 function enclosingCall(state: EditorState): { name: string; at: number } | null {
   const head = state.selection.main.head;
   const start = Math.max(0, head - MAX_LOOKBACK);

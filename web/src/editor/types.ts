@@ -1,4 +1,4 @@
-// What the page and its code editor say to each other.
+// The interface between the page and its code editor.
 
 export interface Named {
   name: string;

@@ -1,16 +1,16 @@
-// What a form holds while it is filled in. Nothing that was not touched is in it: an absent field stays absent.
+// The content of a form while it is filled in. It contains only fields that were edited: an absent field stays absent.
 import { type Json, JsonError, fromPlain, isNumber, parse, stringify } from '../json/lossless';
 
-/** Text of a number field or a JSON editor, sent as it stands. */
+/** Text of a number field or a JSON editor, sent unchanged. */
 export class RawText {
   constructor(readonly text: string) {}
 }
 
-/** An object under construction; keys keep their order, so that a key that is being typed does not jump. */
+/** An object being edited; keys keep their order, so that a key being typed does not move. */
 export class Entries {
   constructor(
     readonly pairs: readonly (readonly [string, Draft])[],
-    /** Whether somebody types the names, too. */
+    /** Whether the user enters the names too. */
     readonly isNamed = false,
   ) {}
 
@@ -25,7 +25,7 @@ export class Entries {
   }
 }
 
-/** A value of a union, with the option that was chosen for it. */
+/** A value of a union, with its selected option. */
 export class Chosen {
   constructor(
     readonly option: number,
@@ -35,18 +35,18 @@ export class Chosen {
 
 export type Draft = undefined | null | boolean | string | RawText | Draft[] | Entries | Chosen;
 
-/** What is not a value yet: a text that is not JSON, or a name that is missing or given twice. */
+/** A part that is not a value yet: text that is not JSON, or a missing or duplicate name. */
 export interface DraftProblem {
   path: string;
   kind: 'json' | 'noName' | 'sameName';
-  /** Of the mistake in a text. */
+  /** Line of the mistake in a text. */
   line: number;
   column: number;
 }
 
 export const EMPTY = new Entries([]);
 
-/** The value that a draft stands for, and what is not yet a value. */
+/** The value of a draft, and the parts that are not values yet. */
 export function valueOf(draft: Draft): { value: Json | undefined; problems: DraftProblem[] } {
   const problems: DraftProblem[] = [];
   const convert = (draft: Draft, path: string): Json | undefined => {
@@ -77,7 +77,7 @@ export function valueOf(draft: Draft): { value: Json | undefined; problems: Draf
   return { value: convert(draft, ''), problems };
 }
 
-/** The draft of a value, as controls expect it. */
+/** Converts a value to the draft that controls expect. */
 export function draftOf(value: Json): Draft {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (Array.isArray(value)) return value.map(draftOf);
@@ -89,7 +89,7 @@ export function draftOfPlain(value: unknown): Draft {
   return draftOf(fromPlain(value));
 }
 
-/** The text that a JSON editor shows for a draft. */
+/** The text of a draft in a JSON editor. */
 export function textOf(draft: Draft): string {
   if (draft === undefined) return '';
   if (draft instanceof RawText) return draft.text;

@@ -1,11 +1,11 @@
-// Which control or variant fits a draft, and what a new part starts as.
+// Determines which control or variant fits a draft, and the initial value of a new part.
 import { fromPlain, stringify } from '../json/lossless';
 import { type Draft, EMPTY, Entries, RawText, draftOfPlain, valueOf } from './draft';
 import { type Plan, onlyValue, plan } from './schema';
 
 const MAX_DEPTH = 4;
 
-/** Whether a draft is something that the control cannot show. */
+/** Whether the control cannot show a draft. */
 export function unfit(planned: Plan, draft: Draft): boolean {
   if (draft === undefined) return false;
   switch (planned.control) {
@@ -36,7 +36,7 @@ export function sameText(value: unknown, draft: Draft): boolean {
   return own !== undefined && stringify(own) === stringify(fromPlain(value));
 }
 
-/** Which option of a union a value belongs to: by its kind, by the property that tells variants apart, by the names it has. */
+/** Guesses the option of a union for a value: by kind, by the property that distinguishes variants, by names. */
 export function guess(planned: Plan & { control: 'union' }, draft: Draft, root: unknown): number {
   let best = { index: -1, score: -Infinity };
   for (const [index, { schema }] of planned.options.entries()) {
@@ -47,7 +47,7 @@ export function guess(planned: Plan & { control: 'union' }, draft: Draft, root: 
 }
 
 function likeness(planned: Plan, draft: Draft, root: unknown): number {
-  // Whatever can be edited as JSON fits, but nothing fits worse.
+  // JSON always fits, but is the last choice.
   if (planned.control === 'json') return -1_000;
   if (unfit(planned, draft)) return -Infinity;
   if (planned.control === 'number' && planned.integer && draft instanceof RawText && /[.eE]/.test(draft.text)) return -1;
@@ -68,7 +68,7 @@ export function itemSchema(planned: Plan & { control: 'list' }, index: number): 
   return index < planned.first.length ? planned.first[index] : planned.items;
 }
 
-/** What a new part starts as: nothing, but for what must be there and can be one thing only. */
+/** The initial value of a new part: empty, except for required parts with only one possible value. */
 export function initial(schema: unknown, root: unknown, depth = 0): Draft {
   const planned = plan(schema, root);
   if (planned.nullable) return undefined;
@@ -80,7 +80,7 @@ export function initial(schema: unknown, root: unknown, depth = 0): Draft {
     case 'object':
       return new Entries(planned.properties.flatMap(({ name, schema, required }) => {
         const part = required && depth < MAX_DEPTH ? plan(schema, root, name) : null;
-        // An empty list or map could be a mistake: whoever means it adds it.
+        // An empty list or map could be a mistake, so it is only added explicitly.
         if (part === null || part.control === 'text' || part.control === 'map') return [];
         if (part.control === 'list' && part.first.length === 0 && part.min === 0) return [];
         const value = initial(schema, root, depth + 1);

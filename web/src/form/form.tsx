@@ -1,5 +1,6 @@
-// A form from a JSON Schema. Parts are planned when they are shown, so that a schema that refers to itself costs nothing
-// until somebody opens it.
+// A form from a JSON Schema. Parts are planned when they are shown, so that a recursive schema costs nothing until its
+// part
+// is opened.
 import type { ComponentChildren } from 'preact';
 import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { t } from '../i18n';
@@ -14,11 +15,11 @@ export interface FormContext {
   root: unknown;
   /** Messages by JSON pointer. */
   problems: ReadonlyMap<string, string>;
-  /** Whether problems of fields that were not touched are shown too. */
+  /** Whether to show problems of untouched fields too. */
   showAll: boolean;
-  /** Whether fields are called by their titles. Arguments are called by their names, which code needs. */
+  /** Whether fields are labelled with their titles. Arguments are labelled with their names, which code needs. */
   titles?: boolean;
-  /** Whether fields that the schema does not name are left to another form. */
+  /** Whether fields that are not in the schema are left to another form. */
   only?: boolean;
 }
 
@@ -190,7 +191,7 @@ function ObjectFields({ form, plan: planned, path, draft, onChange, depth }: { f
     <Field key={name} form={form} schema={schema} name={name} path={`${path}/${pointerName(name)}`} required={required} draft={entries.get(name)} depth={depth}
       onChange={(value) => onChange(latest.current.with(name, value))} />
   );
-  // What can be one thing only, and is, needs no field among titles.
+  // With titles, a field whose only possible value is already set is hidden.
   const isSettled = ({ name, schema }: Property) => form.titles === true && entries.get(name) !== undefined && onlyValue(schema, form.root) !== null;
   const [newName, setNewName] = useState('');
   return (
@@ -235,7 +236,7 @@ function ListFields({ form, plan: planned, path, name, draft, onChange, depth, r
   const lastKey = useRef(0);
   while (keys.current.length < items.length) keys.current.push((lastKey.current += 1));
   const change = (next: Draft[]) => onChange(next.length === 0 && !required ? undefined : next);
-  // The items that must be there come at once.
+  // Adds all required items at once.
   const add = () => {
     const count = Math.min(Math.max(1, planned.first.length - items.length, planned.min - items.length), MAX_ADDED_ITEMS);
     change([...items, ...Array.from({ length: count }, (_, at) => initial(itemSchema(planned, items.length + at), form.root))]);
@@ -265,7 +266,7 @@ function ListFields({ form, plan: planned, path, name, draft, onChange, depth, r
   );
 }
 
-/** Where an item stands; what it is, where items differ. */
+/** The position of an item, and its title if items differ. */
 function itemLabel(planned: Plan & { control: 'list' }, index: number, form: FormContext): string {
   const title = index < planned.first.length ? plan(planned.first[index], form.root).title : undefined;
   return title === undefined ? `${index + 1}` : `${index + 1} ${shortened(title, 60)}`;
@@ -321,7 +322,7 @@ function JsonArea({ id, describedBy, invalid, draft, onChange }: { id: string; d
   );
 }
 
-/** A draft that was edited as JSON, for controls again; unchanged while it is not JSON. */
+/** Converts a draft edited as JSON for controls again; unchanged while it is not valid JSON. */
 function reread(draft: Draft): Draft {
   if (!(draft instanceof RawText)) return draft;
   try {
@@ -333,7 +334,7 @@ function reread(draft: Draft): Draft {
 
 const isNumber = (text: string) => /^\s*-?\d+(\.\d+)?([eE][+-]?\d+)?\s*$/.test(text);
 
-/** A default as the control would show it. */
+/** A default as shown by the control. */
 function shownDefault(text: string): string {
   if (text === 'true' || text === 'false') return t(text === 'true' ? 'form.yes' : 'form.no');
   const value = /^"[^]+"$/.test(text) ? (JSON.parse(text) as string) : text;
@@ -349,7 +350,7 @@ function inputType(format: string | undefined, value: string): string {
     case 'password':
       return 'password';
     case 'date':
-      // A calendar cannot show what is not a date.
+      // A date input cannot show other text.
       return value === '' || /^\d{4}-\d\d-\d\d$/.test(value) ? 'date' : 'text';
     case 'email':
       return 'email';

@@ -1,4 +1,4 @@
-// What is said of arguments that are not valid, in the reader's language.
+// Messages about invalid arguments, in the reader's language.
 import { t } from '../i18n';
 import type { Problem } from '../json/protocol';
 import type { Key } from '../locales/en';
@@ -8,11 +8,11 @@ import type { Plan } from './schema';
 
 const CONTAINERS = new Set(['properties', 'patternProperties', 'items', 'prefixItems', 'allOf', 'anyOf', 'oneOf', '$ref', 'if', 'additionalProperties', 'dependentSchemas', 'unevaluatedProperties', 'unevaluatedItems']);
 const MAX_UNIONS = 20;
-/** What a mistake counts when the value is of another type, or has another fixed value. */
+/** Weight of a mistake if the value has another type, or another fixed value. */
 const OTHER_TYPE = 1_000;
 const OTHER_VALUE = 100;
 
-/** One message per value: the first that is about itself. */
+/** One message per value: the first about the value itself. */
 export function messages(found: Problem[]): Map<string, string> {
   const errors = ofLikelyVariants(found);
   const result = new Map<string, string>();
@@ -23,21 +23,21 @@ export function messages(found: Problem[]): Map<string, string> {
       if (!result.has(path)) result.set(path, t('problem.required'));
       continue;
     }
-    // What is wrong with a part is said there.
+    // A problem of a part is reported there.
     if (CONTAINERS.has(error.keyword) && errors.some((other) => other !== error && (other.path.startsWith(`${error.path}/`) || other.at.startsWith(`${error.at}/`)))) continue;
     if (!result.has(error.path)) result.set(error.path, text(error));
   }
   return result;
 }
 
-/** How much a mistake speaks against a variant. A field that is missing says more than one that is wrong. */
+/** The weight of a mistake against a variant. A missing field counts more than an invalid one. */
 function weight({ path, keyword }: Problem, union: Problem): number {
   if (CONTAINERS.has(keyword)) return 0;
   if (keyword === 'type' && path === union.path) return OTHER_TYPE;
   return keyword === 'const' || keyword === 'enum' ? OTHER_VALUE : keyword === 'required' ? 2 : 1;
 }
 
-/** Of a union, the mistakes of the variant that is meant: the one whose fixed values fit, with the fewest others. */
+/** For a union, keeps the mistakes of the intended variant: with matching fixed values and the fewest others. */
 function ofLikelyVariants(found: Problem[]): Problem[] {
   let errors = found;
   for (let from = 0, round = 0; round < MAX_UNIONS; round += 1) {
@@ -53,7 +53,7 @@ function ofLikelyVariants(found: Problem[]): Problem[] {
     const cost = (list: Problem[]) => list.reduce((sum, error) => sum + weight(error, union), 0);
     const lists = [...variants.values()];
     const least = Math.min(...lists.map(cost));
-    // Where the value is of no variant's type, the union itself says what is wrong.
+    // If the value has no variant's type, the message is about the union itself.
     const meant = least < OTHER_TYPE ? lists.find((list) => cost(list) === least) : undefined;
     const dropped = new Set(lists.filter((list) => list !== meant).flat());
     errors = errors.filter((error) => !dropped.has(error));
@@ -89,7 +89,7 @@ export function draftMessage({ kind, line, column }: DraftProblem): string {
   return kind === 'json' ? t('problem.json', { line, column }) : t(`problem.${kind}`);
 }
 
-/** What may be filled in, in a word. */
+/** The type of a value in one word. */
 export function typeName(planned: Plan): string {
   switch (planned.control) {
     case 'text':

@@ -1,5 +1,5 @@
-// Arguments to try a tool with before anybody has filled any in: defaults and examples where a schema has them, names and
-// small numbers where it has not.
+// Sample arguments to try a tool before any are filled in: defaults and examples of the schema, or else names and small
+// numbers.
 
 type Schema = Record<string, unknown>;
 

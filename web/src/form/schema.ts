@@ -1,6 +1,8 @@
-// Reads a JSON Schema as a plan for controls. Schemas come from anyone: references may be missing or endless, keywords
-// may hold nonsense. Whatever a control cannot express becomes a JSON editor for that part. Conditions (`if`, `not`,
-// dependencies) do not change the controls, only what is valid.
+// Converts a JSON Schema to a plan of controls. Schemas are untrusted: references may be missing or endless, keywords
+// may
+// have invalid values. A part that no control can express becomes a JSON editor. Conditions (`if`, `not`, dependencies)
+// do
+// not change the controls, only what is valid.
 import { fromPlain, stringify } from '../json/lossless';
 
 export type Schema = Record<string, unknown>;
@@ -10,7 +12,7 @@ export type Plan = {
   description?: string;
   /** The default as JSON text. */
   default?: string;
-  /** `null` is a value too, beside what the control gives. */
+  /** Whether `null` is allowed in addition to the control's values. */
   nullable?: boolean;
   schema: unknown;
 } & (
@@ -21,7 +23,7 @@ export type Plan = {
   | { control: 'choice'; values: unknown[] }
   | { control: 'object'; properties: Property[]; rest: unknown | null }
   | { control: 'map'; values: unknown }
-  /** `first` are the items that have a schema of their own. */
+  /** `first` are the items with their own schemas. */
   | { control: 'list'; first: unknown[]; items: unknown; min: number; max: number }
   | { control: 'union'; options: { label: string; schema: unknown }[] }
   | { control: 'json'; reason?: string }
@@ -43,7 +45,7 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Follows `$ref` within the document; keywords beside it stay. `null` when it leads nowhere. */
+/** Follows `$ref` within the document, keeping sibling keywords. `null` if the target is missing. */
 export function resolve(schema: unknown, root: unknown): Schema | null {
   if (schema === true || schema === undefined) return {};
   let current: unknown = schema;
@@ -81,7 +83,7 @@ function pointer(root: unknown, path: string): unknown {
 /** Keywords that decide which control is shown. */
 const STRUCTURE = new Set(['const', 'items', 'prefixItems', 'anyOf', 'oneOf']);
 
-/** Merges `allOf` where its parts do not contradict each other. `null` when they do. */
+/** Merges `allOf`; `null` if its parts contradict each other. */
 function merged(schema: Schema, root: unknown, depth = 0): Schema | null {
   const parts = schema.allOf;
   if (!Array.isArray(parts)) return schema;
@@ -104,7 +106,7 @@ function merged(schema: Schema, root: unknown, depth = 0): Schema | null {
       } else if (key === 'enum' && Array.isArray(value) && Array.isArray(before)) result.enum = before.filter((one) => value.some((other) => same(one, other)));
       else if (key === 'additionalProperties') result[key] = true;
       else if (STRUCTURE.has(key)) return null;
-      // Of limits and texts the first one is shown; the check knows them all.
+      // Of limits and texts only the first is shown; validation uses all of them.
     }
   }
   return result;
@@ -118,7 +120,7 @@ function bothProperties(a: Schema, b: Schema): Schema {
   return result;
 }
 
-/** The types that are allowed by both. */
+/** The types that both allow. */
 function bothTypes(a: unknown, b: unknown): unknown {
   const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [value]);
   const found = list(a).flatMap((one) => list(b).flatMap((other) => (one === other ? [one] : [one, other].includes('integer') && [one, other].includes('number') ? ['integer'] : [])));
@@ -154,7 +156,7 @@ function planned(original: unknown, root: unknown, name: string): Plan {
     const options = schema[key];
     if (!Array.isArray(options)) continue;
     const { [key]: _, title: _t, description: _d, default: _v, ...beside } = schema;
-    // Alternatives that only say what must be given do not change the controls.
+    // Alternatives that only require certain fields do not change the controls.
     if (isObject(schema.properties) && options.every((option) => isCondition(option, root))) continue;
     return union(options, beside, root, common, json);
   }
@@ -195,7 +197,7 @@ function planned(original: unknown, root: unknown, name: string): Plan {
         return isObject(rest) ? { ...common, control: 'map', values: rest } : json;
       }
       const list = [...known].map(([name, schema]) => ({ name, schema, required: required.has(name) }));
-      // Where somebody has thought about the order, it stays.
+      // An explicit order is kept.
       if (schema['x-ordered'] !== true) list.sort((a, b) => Number(b.required) - Number(a.required));
       return { ...common, control: 'object', properties: list, rest: isObject(rest) ? rest : null };
     }
@@ -204,7 +206,7 @@ function planned(original: unknown, root: unknown, name: string): Plan {
   }
 }
 
-/** The properties that an object may have; those that depend on a condition come last. */
+/** The possible properties of an object; conditional ones come last. */
 function properties(schema: Schema, root: unknown): Map<string, unknown> {
   const found = new Map<string, unknown>(isObject(schema.properties) ? Object.entries(schema.properties) : []);
   const dependent = isObject(schema.dependentSchemas) ? Object.values(schema.dependentSchemas) : [];
@@ -216,7 +218,7 @@ function properties(schema: Schema, root: unknown): Map<string, unknown> {
   return found;
 }
 
-/** The schema of what else an object may have: `false` for nothing, `null` where nothing is said. */
+/** The schema of additional properties: `false` for none, `null` if unspecified. */
 function others(schema: Schema): unknown {
   const patterns = isObject(schema.patternProperties) ? Object.values(schema.patternProperties) : [];
   if (patterns.length === 1 && isObject(patterns[0])) return patterns[0];
@@ -256,7 +258,7 @@ function withoutUndefined<T extends object>(value: T): Partial<T> {
   return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined)) as Partial<T>;
 }
 
-/** The value of a property that can have one value only, which tells variants apart. */
+/** The value of a property with only one possible value, which distinguishes variants. */
 export function onlyValue(schema: unknown, root: unknown): { value: unknown } | null {
   const resolved = resolve(schema, root);
   if (resolved?.const !== undefined) return { value: resolved.const };

@@ -1,4 +1,4 @@
-// Which arguments the templates of a request use.
+// Finds the arguments that the templates of a request use.
 
 type Plain = Record<string, unknown>;
 
@@ -24,7 +24,7 @@ export function missingArguments(tool: Plain, secrets: string[]): { name: string
   return [...found].map(([name, isRequired]) => ({ name, isRequired }));
 }
 
-/** The tool with these as text arguments. */
+/** Adds these as text arguments to a tool. */
 export function withArguments(tool: Plain, missing: { name: string; isRequired: boolean }[]): Plain {
   const schema = object(tool['argSchema']);
   const properties = { ...object(schema['properties']), ...Object.fromEntries(missing.map(({ name }) => [name, { type: 'string' }])) };

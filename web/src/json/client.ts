@@ -1,11 +1,11 @@
-// The page's side of the worker. It starts with the first request; one that takes too long is ended with its work.
+// The page's side of the worker. It starts with the first request; a worker that takes too long is terminated.
 import type { Row, Table } from './model';
 import { fromPlain, toPlain } from './lossless';
 import type { Problem, Request } from './protocol';
 
 declare const WORKER_FILE: string;
 
-/** From when the worker runs: a slow machine takes its time to start it. */
+/** Counted from when the worker runs, because a slow machine takes a while to start it. */
 const VALIDATION_PATIENCE_MS = 3_000;
 
 class Background {
@@ -30,7 +30,7 @@ class Background {
     });
   }
 
-  /** Ends the worker and fails what waits for it. */
+  /** Terminates the worker and rejects pending requests. */
   end(reason: string) {
     this.worker?.terminate();
     this.worker = null;
@@ -61,7 +61,7 @@ interface TrustedTypes {
 
 let policy: { createScriptURL(url: string): unknown } | undefined;
 
-/** Only the worker's own address is a script to us. */
+/** Only the worker's own address is accepted as a script. */
 function trusted(url: string): unknown {
   const types = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes;
   policy ??= types?.createPolicy('onetool', {
@@ -103,7 +103,7 @@ export async function openJson(source: string | ArrayBuffer): Promise<OpenedJson
   };
 }
 
-/** What is wrong with a value; `null` when nobody can tell here, and the server has to. */
+/** The problems of a value; `null` if they cannot be determined here, and the server has to check. */
 export async function validate(schema: unknown, value: unknown): Promise<Problem[] | null> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   try {

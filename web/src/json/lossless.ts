@@ -1,7 +1,8 @@
-// JSON that keeps numbers as they were written. `JSON.parse` rounds integers above 2^53 and drops trailing zeros; here a
-// number that would change becomes a `NumberText`. Parsing uses its own stack, so depth is limited by memory alone.
+// JSON that preserves the text of numbers. `JSON.parse` rounds integers above 2^53 and drops trailing zeros; here a
+// number
+// that would change becomes a `NumberText`. Parsing uses its own stack, so depth is limited only by memory.
 
-/** A number whose text a JavaScript number cannot hold. */
+/** A number that a JavaScript number cannot represent exactly. */
 export class NumberText {
   constructor(readonly text: string) {}
   toString(): string {
@@ -29,7 +30,7 @@ const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const SPACE = /[ \t\n\r]*/y;
 const ESCAPES: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-/** Whether a text is a JSON number as it stands. */
+/** Whether a text is a valid JSON number. */
 export function isNumber(text: string): boolean {
   NUMBER.lastIndex = 0;
   return NUMBER.exec(text)?.[0] === text;
@@ -136,7 +137,7 @@ export function parse(text: string): Json {
       at += match!.length;
       value = numberOf(match!);
     }
-    // A value is complete: hand it to what is open, and close what ends here.
+    // A value is complete: add it to the open container, and close containers that end here.
     for (;;) {
       const open = stack[stack.length - 1];
       skip();
@@ -216,10 +217,10 @@ export function stringify(value: Json, indent = 0): string {
   }
 }
 
-/** A plain JavaScript value, for code that needs one. Long numbers are rounded. */
+/** Converts to a plain JavaScript value. Long numbers are rounded. */
 export const toPlain = (value: Json): unknown => plainWith(value, (number) => Number(number.text));
 
-/** The same with integers that would be rounded kept as `NumberText`, for what is sent or shown again. */
+/** The same, but integers that would be rounded stay `NumberText`, for values that are sent or shown again. */
 export const toExact = (value: Json): unknown => plainWith(value, (number) => (/[.eE]/.test(number.text) ? Number(number.text) : number));
 
 function plainWith(value: Json, number: (value: NumberText) => unknown): unknown {
@@ -235,7 +236,7 @@ function plainWith(value: Json, number: (value: NumberText) => unknown): unknown
   return value;
 }
 
-/** Whether a text may hold an integer that a JavaScript number cannot. */
+/** Whether a text may contain an integer that a JavaScript number cannot represent. */
 export const hasLongNumbers = (text: string): boolean => /\d{16}/.test(text);
 
 export function fromPlain(value: unknown): Json {
@@ -259,6 +260,6 @@ export function python(value: Json): string {
 }
 
 function pythonString(text: string): string {
-  // JSON escapes are Python escapes, except for lone surrogates and the characters that a terminal would obey.
+  // JSON escapes are valid in Python, except for lone surrogates and characters that a terminal would interpret.
   return JSON.stringify(text).replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

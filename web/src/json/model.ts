@@ -1,5 +1,6 @@
-// A JSON value as a list of visible rows: a tree of which some nodes are open. Lives in the worker for large values, so
-// that the page never holds more than the rows it shows.
+// A JSON value as a list of visible rows: a tree in which some nodes are open. Large values live in the worker, so that
+// the
+// page only holds the rows it shows.
 import { type Json, NumberText, parse, stringify } from './lossless';
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
@@ -10,14 +11,14 @@ export interface Row {
   /** A member's name, or an item's index. */
   key: string | number | null;
   kind: ValueKind;
-  /** The value, shortened; for containers empty. */
+  /** The value, shortened; empty for containers. */
   text: string;
-  /** Members or items of a container. */
+  /** Number of members or items of a container. */
   size: number;
   isOpen: boolean;
 }
 
-/** Records side by side. */
+/** Records as a table. */
 export interface Table {
   columns: string[];
   rows: number;
@@ -43,7 +44,7 @@ export class JsonModel {
   constructor(readonly root: Json) {
     this.rowsShown = [{ key: null, value: root, depth: 0, isOpen: false }];
     this.toggle(0);
-    // Open small things at once: one more level as long as it stays readable.
+    // Small values are opened one level further, as long as they stay readable.
     const inner = this.rowsShown.filter((node) => node.depth === 1);
     const total = inner.reduce((sum, node) => sum + sizeOf(node.value), 0);
     if (inner.length <= 20 && total <= OPEN_AT_START) {
@@ -86,7 +87,7 @@ export class JsonModel {
     );
   }
 
-  /** Opens or closes a row; answers how many rows there are now. */
+  /** Opens or closes a row; returns the new number of rows. */
   toggle(index: number): number {
     const node = this.rowsShown[index];
     if (node === undefined || sizeOf(node.value) === 0) return this.count;
@@ -107,7 +108,7 @@ export class JsonModel {
     return this.count;
   }
 
-  /** The next row from `from` on whose key or value contains the text; opens what hides it. -1 when there is none. */
+  /** Finds the next row from `from` on whose key or value contains the text; opens its parents. -1 if there is none. */
   find(text: string, from: number): number {
     const wanted = text.toLowerCase();
     const matches = (node: Node) =>

@@ -1,4 +1,4 @@
-// What the page asks its worker.
+// The requests of the page to its worker.
 
 export type Request =
   | { op: 'open'; text: string | ArrayBuffer }
@@ -9,7 +9,7 @@ export type Request =
   | { op: 'text'; model: number; index: number; indent: number }
   | { op: 'validate'; schema: unknown; value: unknown };
 
-/** Something that is wrong with arguments. */
+/** A problem with arguments. */
 export interface Problem {
   /** A JSON pointer to the value. */
   path: string;

@@ -1,4 +1,4 @@
-// Shows a JSON value as a tree or a table, row by row from the worker.
+// Shows a JSON value as a tree or a table, with rows fetched from the worker.
 import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks';
 import { plural, t } from '../i18n';
 import { plain } from '../text';
@@ -33,7 +33,7 @@ export function useJson(text: string | null): { json: OpenedJson | null; error: 
   return state;
 }
 
-/** Rows that arrive in pieces as they come into view. */
+/** Fetches rows in chunks as they come into view. */
 function usePieces<T>(fetch: (from: number, to: number) => Promise<T[]>, version: number): { at(index: number): T | undefined; need(from: number, to: number): void } {
   const pieces = useRef(new Map<number, T[]>());
   const asked = useRef(new Set<number>());
@@ -48,7 +48,7 @@ function usePieces<T>(fetch: (from: number, to: number) => Promise<T[]>, version
     for (let piece = Math.floor(from / CHUNK); piece * CHUNK < to; piece += 1) {
       if (asked.current.has(piece)) continue;
       asked.current.add(piece);
-      // Whoever scrolls may hold an earlier `need`: what counts is what is shown now.
+      // The caller may hold an earlier `need`, so the current version is compared.
       const at = current.current;
       void fetch(piece * CHUNK, (piece + 1) * CHUNK).then((rows) => {
         if (current.current !== at) return;

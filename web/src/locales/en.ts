@@ -1,4 +1,4 @@
-// English. Other catalogues have the same keys; the compiler checks it.
+// English. Other catalogues have the same keys, which the compiler checks.
 
 export const en = {
   'nav.label': 'Screens',

@@ -1,4 +1,4 @@
-// What happens: calls and runs as they come, charts of them, stored results, servers and workers.
+// Activity: live calls and runs, charts, stored results, servers and workers.
 import { useId, useState } from 'preact/hooks';
 import { type Scope, may, segment } from '../api';
 import { bytes, number, plural, t, time } from '../i18n';
@@ -16,7 +16,7 @@ import { StatisticsSection } from './statistics';
 const SECTIONS = ['calls', 'stats', 'results', 'servers', 'audit'] as const;
 type Section = (typeof SECTIONS)[number];
 
-/** What a section needs to be of use. */
+/** The scope that a section requires. */
 const needs: Record<Section, Scope> = { calls: 'read', stats: 'read', results: 'admin', servers: 'admin', audit: 'admin' };
 
 export function ActivityScreen() {

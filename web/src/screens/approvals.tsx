@@ -27,7 +27,7 @@ export function ApprovalsScreen() {
   );
 }
 
-/** One argument per line. A text that was cut is not JSON; it stays as it is. */
+/** One argument per line. Truncated text is not valid JSON and stays as it is. */
 function spread(text: string): string {
   try {
     return stringify(parse(text), 2);

@@ -1,4 +1,4 @@
-// Who did what: the audit trail, searched on the server.
+// The audit log, searched on the server.
 import { useState } from 'preact/hooks';
 import { duration, t, time } from '../i18n';
 import { plain, shortened } from '../text';

@@ -1,4 +1,4 @@
-// Calls and runs: those under way with their time so far and a way to cancel them, and the last ones that ended.
+// Calls and runs: active ones with elapsed time and a button to cancel, and the last ones that ended.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { type CallEvent, may, send } from '../api';
 import { bytes, duration, number, t, time } from '../i18n';
@@ -13,7 +13,7 @@ const ROW = 38;
 const LONGEST_LIST = 560;
 const TICK_MS = 500;
 
-/** Counts while something is under way. What is drawn anew with its time takes the count: equal parts are not drawn again. */
+/** Counts while something is active. Components that show elapsed time take the count, to be rendered again. */
 function useTicks(isOn: boolean): number {
   const [tick, setTick] = useState(0);
   useEffect(() => {
@@ -24,7 +24,7 @@ function useTicks(isOn: boolean): number {
   return tick;
 }
 
-/** Somebody, and what they use where it says its name. */
+/** The principal, and the client if it has a name. */
 function who(entry: CallEvent): string {
   const isNamed = entry.client !== undefined && entry.door !== 'rest';
   return isNamed ? `${entry.principal} · ${entry.client}` : entry.principal;
@@ -52,7 +52,7 @@ export function Calls() {
   const [shown, setShown] = useState<number | null>(null);
   const [ended, open] = [activity.value, underWay.value];
   const tick = useTicks(open.length > 0);
-  // The newest first, and those under way before all others.
+  // Newest first, with active ones before all others.
   const all = useMemo(() => [...ended, ...open].reverse(), [ended, open]);
   const people = useMemo(() => [...new Set(all.map((entry) => entry.principal))].sort(), [all]);
   const rows = useMemo(() => {
@@ -127,7 +127,7 @@ function Sparkline({ events }: { events: CallEvent[] }) {
   );
 }
 
-/** When a call started and ended by the server's clock; one under way has not ended before now. */
+/** Start and end of a call by the server's clock; an active one ends now at the earliest. */
 function interval(call: CallEvent): [number, number] {
   const at = Date.parse(call.at);
   return call.isUnderWay ? [at, at + elapsed(call)] : [at - (call.durationMs ?? 0), at];

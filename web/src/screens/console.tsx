@@ -1,4 +1,4 @@
-// The console: run() with an editor, its output as it comes, and what was run before.
+// The console: run() with an editor, live output, and history.
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Part, type ToolDetail, events, get, may, request, segment } from '../api';
@@ -40,7 +40,7 @@ function keep() {
   try {
     sessionStorage.setItem(HISTORY_KEY, JSON.stringify({ code, past: past.value }));
   } catch {
-    // It lasts as long as the page.
+    // Not stored; it lasts as long as the page.
   }
 }
 
@@ -152,7 +152,7 @@ export function ConsoleScreen() {
     };
   }, []);
 
-  // Code that comes with the address while this screen is open already.
+  // Code in the address, set while this screen is already open.
   const given = place.value.query.get('code');
   useEffect(() => {
     if (given === null || !editor.current) return;
@@ -206,7 +206,7 @@ export function ConsoleScreen() {
   );
 }
 
-/** Asks for the name of a snippet; the code is kept by the run itself. */
+/** Asks for the name of a snippet; the run itself saves the code. */
 function SaveDialog({ onClose, onSave }: { onClose(): void; onSave(line: string): void }) {
   const [name, setName] = useState('');
   const [description, setDescription] = useState('');

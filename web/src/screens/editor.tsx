@@ -1,4 +1,4 @@
-// The screen of bundles is a file of its own, loaded when somebody opens it.
+// The bundles screen is a separate file, loaded on demand.
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { t } from '../i18n';

@@ -1,4 +1,4 @@
-// Tools of servers that are not what was accepted: the old beside the new, and a button to accept.
+// Tools of servers that differ from the accepted version: old and new side by side, with a button to accept.
 import { useState } from 'preact/hooks';
 import { may, segment, send } from '../api';
 import { type DiffLine, type Pair, pairs } from '../diff';
@@ -17,13 +17,13 @@ interface Pin {
   digest: string;
 }
 
-/** How often it is looked whether something changed. */
+/** Poll interval for changes. */
 export const LOOK_MS = 3_000;
 
 export function Changes() {
   const { data, reload } = useLoad<{ pins: Pin[] }>(may('admin') ? 'api/pins' : null);
   const [open, setOpen] = useState<string | null>(null);
-  // What somebody reads stays as it is until they have decided.
+  // No refresh while a change is being reviewed.
   useEvery(LOOK_MS, open === null ? reload : null);
   const pins = data?.pins ?? [];
   const servers = [...new Set(pins.map((pin) => pin.server))];
@@ -68,7 +68,7 @@ export function Changes() {
   );
 }
 
-/** Longer lists are drawn as they are scrolled. */
+/** Longer lists are rendered while scrolling. */
 const DRAWN = 400;
 
 function Diff({ pin }: { pin: Pin }) {

@@ -1,4 +1,4 @@
-// MCP servers and Python workers: how they are, what they said, a fresh start, signing in, and tools that changed.
+// MCP servers and Python workers: state, log, restart, sign-in, and changed tools.
 import { useEffect, useState } from 'preact/hooks';
 import { may, segment, send } from '../api';
 import { plural, t } from '../i18n';
@@ -87,7 +87,7 @@ function LogDialog({ name, onClose }: { name: string; onClose(): void }) {
   );
 }
 
-/** Only pages of the web are opened, whatever a server says. */
+/** Only http(s) pages are opened, whatever a server sends. */
 function safeAddress(text: string | undefined): string | null {
   try {
     const url = new URL(text ?? '');
@@ -97,7 +97,7 @@ function safeAddress(text: string | undefined): string | null {
   }
 }
 
-/** Opens the server's page in another tab, and waits until the browser has come back to OneTool, or for what it was sent back with. */
+/** Opens the sign-in page in another tab, and waits for the redirect to OneTool or for the pasted redirect address. */
 function SignInDialog({ name, row, onClose }: { name: string; row: ServerRow | undefined; onClose(): void }) {
   const [begun, setBegun] = useState<{ url?: string } | null>(null);
   const [error, setError] = useState<unknown>(null);

@@ -1,4 +1,4 @@
-// Configuration and its problems, trust, secrets, tokens; and what this page looks like.
+// Configuration and its problems, trust, secrets, tokens; and the appearance of this page.
 import { useState } from 'preact/hooks';
 import { keepToken, may, segment, send, session, token } from '../api';
 import { chooseLanguage, language, languages, t } from '../i18n';

@@ -1,4 +1,4 @@
-// The live tester: a form from the tool's schema, checked as it is filled in; the call goes through the same path as any
+// The live tester: a form from the tool's schema, validated while it is filled in; the call takes the same path as any
 // other.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Part, type ToolDetail, events, may, request, segment, session } from '../api';
@@ -20,7 +20,7 @@ interface Past {
   durationMs: number;
 }
 
-/** What a call says while it is under way. */
+/** A report of an active call. */
 interface Reported {
   done?: number;
   total?: number;
@@ -42,7 +42,7 @@ function stored(): [string, Past[]][] {
   }
 }
 
-/** Keeps what was called until the tab is closed. */
+/** Keeps the history of calls until the tab is closed. */
 function keep(name: string, past: Past[]) {
   history.delete(name);
   history.set(name, past);
@@ -50,7 +50,7 @@ function keep(name: string, past: Past[]) {
   try {
     if (text.length < MAX_STORED_CHARS) sessionStorage.setItem(HISTORY_KEY, text);
   } catch {
-    // It lasts as long as the page.
+    // Not stored; it lasts as long as the page.
   }
 }
 
@@ -116,7 +116,7 @@ export function Tester({ tool, initial, onInsert }: { tool: ToolDetail; initial?
     const started = performance.now();
     const result = await call(tool.name, sent, dryRun, control.signal, (report) => {
       setProgress(report);
-      // Pieces of a stream come as they are; other reports are lines.
+      // Pieces of a stream are appended unchanged; other reports are lines.
       if (report.message) setStreamed((text) => `${text}${report.message}${tool.kind === 'bundle' || report.isPrinted ? '' : '\n'}`.slice(-MAX_STREAMED));
     }).catch((error: unknown) => failed(error, control.signal, started));
     running.current = null;
@@ -161,7 +161,7 @@ export function Tester({ tool, initial, onInsert }: { tool: ToolDetail; initial?
   );
 }
 
-/** Brings the first mistake into view, and the keyboard to it. */
+/** Scrolls to the first mistake, and focuses it. */
 function showProblem() {
   const field = document.querySelector<HTMLElement>('.tester [aria-invalid="true"]') ?? document.querySelector<HTMLElement>('.tester .problem')?.closest('fieldset')?.querySelector<HTMLElement>('button');
   field?.scrollIntoView({ block: 'center' });
@@ -172,7 +172,7 @@ function start(tool: ToolDetail, initial: string | undefined): Draft {
   try {
     if (initial !== undefined) return draftOf(parse(initial));
   } catch {
-    // The address is not ours; the form begins empty.
+    // The address is invalid; the form starts empty.
   }
   const draft = initialDraft(tool.inputSchema, tool.inputSchema);
   return draft instanceof Entries ? draft : EMPTY;

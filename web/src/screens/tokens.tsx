@@ -1,4 +1,4 @@
-// Named tokens: who may use this server. A token's text is shown once.
+// Named tokens for access to this server. A token's text is shown once.
 import { useState } from 'preact/hooks';
 import { ApiError, type Scope, may, segment, send } from '../api';
 import { t, time } from '../i18n';

@@ -1,4 +1,4 @@
-// One tool: what it is, the tester, its use.
+// One tool: its description, the tester, its statistics.
 import { useEffect, useId, useState } from 'preact/hooks';
 import { type ToolDetail, getTool, may, toolPath } from '../api';
 import { duration, number, plural, t, time } from '../i18n';
@@ -21,7 +21,7 @@ export function ToolPage({ name }: { name: string }) {
   useEffect(() => {
     if (tool && tool.isEnabled !== isEnabled) reload();
   }, [isEnabled]);
-  // A tool that was not known yet may be by now.
+  // A previously unknown tool may be known by now.
   useEffect(() => {
     if (error !== null && row) reload();
   }, [row === undefined]);

@@ -1,4 +1,4 @@
-// Every tool of the toolbox, by pack; search, filters, switches.
+// All tools by pack; search, filters, switches.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type PackRow, type SearchHit, type ToolKind, type ToolRow, get, may } from '../api';
 import { plural, t } from '../i18n';
@@ -81,7 +81,7 @@ export function ToolsScreen() {
   );
 }
 
-/** Whoever opens a tool goes on with it, however long the list is. */
+/** Moves the focus to the opened tool, however long the list is. */
 function focusDetail() {
   setTimeout(() => document.getElementById('tool-detail')?.focus());
 }
@@ -136,7 +136,7 @@ function useSearch(query: string): string[] | null {
   return wanted === '' ? null : names;
 }
 
-/** What can be found without the server. */
+/** Tools that can be found without the server. */
 function local(wanted: string): string[] {
   const words = wanted.toLowerCase().split(/\s+/);
   return tools.value.filter((tool) => words.every((word) => `${tool.name} ${tool.summary}`.toLowerCase().includes(word))).map((tool) => tool.name);

@@ -1,4 +1,4 @@
-// Whether what came with the project's folder may run; a decision, so it is asked twice.
+// Whether files that came with the project's folder may run; the decision must be confirmed.
 import { useState } from 'preact/hooks';
 import { may, send } from '../api';
 import { t } from '../i18n';

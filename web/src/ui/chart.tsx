@@ -1,4 +1,4 @@
-// Bars over time, drawn by hand: what a bar stands for is also in a table for those who cannot see them.
+// Bar charts over time, drawn without a library; the values are also in a table for screen readers.
 import { useState } from 'preact/hooks';
 import { language, number, t } from '../i18n';
 
@@ -24,7 +24,7 @@ function when(start: string, barSeconds: number): string {
   return new Intl.DateTimeFormat(language.value, options).format(date);
 }
 
-/** One figure over time; errors are shown in the same bars, in red. */
+/** One value over time; errors are shown in the same bars, in red. */
 export function Chart({ data, label, value, bad }: { data: ChartData; label: string; value(bar: Bar): number; bad?(bar: Bar): number }) {
   const [isTable, setIsTable] = useState(false);
   const { bars, barSeconds } = data;

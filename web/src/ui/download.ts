@@ -1,8 +1,8 @@
-// Answers as files.
+// Downloads responses as files.
 import { request } from '../api';
 import { sayProblem } from './parts';
 
-/** Gives an answer as a file. The token travels in a header, so a plain link would not do. */
+/** Downloads a response as a file. The token is sent in a header, so a plain link does not work. */
 export async function downloaded(path: string, accept: string, name: string): Promise<void> {
   try {
     const response = await request(path, { accept });

@@ -1,4 +1,4 @@
-// Something fetched for a screen: loading, there, or failed.
+// Data fetched for a screen: loading, loaded, or failed.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { get } from '../api';
 
@@ -6,14 +6,14 @@ export interface Loaded<T> {
   data: T | null;
   error: unknown;
   isLoading: boolean;
-  /** Fetches it again; done when it is there, or has failed. */
+  /** Fetches it again; resolves when it has loaded or failed. */
   reload(): Promise<void>;
   set(data: T): void;
 }
 
 let underWay = 0;
 
-/** Says on the page how much is being fetched, for styles and tests. */
+/** Shows the number of active loads in the document, for styles and tests. */
 function count(change: number) {
   underWay += change;
   document.documentElement.dataset.loads = String(underWay);
@@ -48,7 +48,7 @@ export function useLoad<T>(path: string | null, fetch: (path: string, signal?: A
   };
 }
 
-/** Does something again and again while the page is looked at. */
+/** Repeats an action while the page is visible. */
 export function useEvery(ms: number, work: (() => void) | null) {
   useEffect(() => {
     if (work === null) return;

@@ -1,5 +1,6 @@
-// The "+" palette: find a tool, a snippet or a page from anywhere, by name or by what it does. A tool is filled in and called
-// right there, or inserted where the console asked for it.
+// The "+" palette: finds a tool, a snippet or a page from anywhere, by name or description. A tool is filled in and
+// called
+// right there, or inserted into the console.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type SearchHit, type ToolDetail, get, getTool, may, toolPath } from '../api';
@@ -12,7 +13,7 @@ import { tools } from '../toolbox';
 import { useLoad } from './load';
 import { Badge, Dialog, Failure } from './parts';
 
-/** What happens with a choice; the console inserts it. */
+/** What to do with a choice; the console inserts it. */
 type Insert = (text: string) => void;
 
 export const palette = signal<{ insert?: Insert; tool?: string } | null>(null);
@@ -23,10 +24,10 @@ interface Choice {
   summary: string;
   kind: string;
   pick(): void;
-  /** Another thing to do with it. */
+  /** An alternative action. */
   open?(): void;
   insert?: string;
-  /** What can be filled in. */
+  /** The tool to fill in. */
   tool?: string;
 }
 
@@ -43,7 +44,7 @@ export function Palette() {
 function TryDialog({ name, insert }: { name: string; insert: Insert | undefined }) {
   const { data: tool, error, reload } = useLoad<ToolDetail>(toolPath(name), getTool);
   const close = () => { palette.value = null; };
-  // The keyboard goes on where there is something to fill in.
+  // Focus the first field to fill in.
   useEffect(() => { if (tool) document.querySelector<HTMLElement>('dialog .tester :is(input, select, textarea, button.primary)')?.focus(); }, [tool === null]);
   return (
     <Dialog label={plain(name)} class="wide" onClose={close}>
@@ -68,7 +69,7 @@ function TryDialog({ name, insert }: { name: string; insert: Insert | undefined 
 function PaletteDialog({ insert }: { insert: Insert | undefined }) {
   const [query, setQuery] = useState('');
   const [found, setFound] = useState<{ query: string; hits: SearchHit[] }>({ query: '', hits: [] });
-  /** Enter was pressed before the results came. */
+  /** Set if Enter was pressed before the results arrived. */
   const pressed = useRef<'default' | 'open' | null>(null);
   const { hits } = found;
   const [active, setActive] = useState(0);
@@ -94,7 +95,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
   const pick = (choice: Choice | undefined, how: 'default' | 'open') => {
     if (!choice) return;
     close();
-    // Outside the dialog nothing takes the focus until it is gone.
+    // Nothing outside the dialog can take the focus until it is closed.
     if (insert && how !== 'open' && choice.insert) setTimeout(insert, 0, choice.insert);
     else if (insert && choice.tool !== undefined) palette.value = { tool: choice.tool, insert };
     else if (how === 'open' && choice.open) choice.open();
@@ -114,7 +115,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
           else if (event.key === 'Enter') {
             event.preventDefault();
             const how = event.shiftKey ? 'open' : 'default';
-            // What was typed last may not be drawn yet.
+            // The last input may not be rendered yet.
             if (found.query === event.currentTarget.value.trim()) pick(choices[active], how);
             else pressed.current = how;
           }

@@ -1,4 +1,4 @@
-// Small things that every screen uses.
+// Small components that every screen uses.
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -18,7 +18,7 @@ const TOAST_MS = 8_000;
 const MAX_TOASTS = 3;
 let lastToast = 0;
 
-/** Says something at the edge of the page. The same text is not said twice at once. */
+/** Shows a message at the edge of the page. A text is not shown twice at the same time. */
 export function say(text: string, options: { isError?: boolean; undo?: () => void } = {}) {
   lastToast += 1;
   const id = lastToast;
@@ -27,7 +27,7 @@ export function say(text: string, options: { isError?: boolean; undo?: () => voi
   setTimeout(fade, TOAST_MS, id);
 }
 
-/** Goes by itself, unless somebody is about to use it. */
+/** Removes the message after a while, unless it is being used. */
 function fade(id: number) {
   if (document.querySelector('.toasts:hover, .toasts:focus-within')) setTimeout(fade, 2_000, id);
   else dismiss(id);
@@ -37,7 +37,7 @@ function dismiss(id: number) {
   toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
-/** What went wrong, in the reader's language where it is ours to say. */
+/** The error message, in the reader's language if it is one of ours. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError && error.code === 'offline') return t('offline');
   return error instanceof Error ? error.message : String(error);
@@ -101,10 +101,10 @@ export function CopyButton({ text, label }: { text: string | (() => Promise<stri
   );
 }
 
-/** A modal dialog; the browser keeps the focus inside and gives it back. */
+/** A modal dialog; the browser traps the focus inside and restores it. */
 export function Dialog({ label, onClose, children, class: className }: { label: string; onClose(): void; children: ComponentChildren; class?: string }) {
   const element = useRef<HTMLDialogElement>(null);
-  // At once, so that no key that follows is lost.
+  // Synchronously, so that no following key is lost.
   useLayoutEffect(() => {
     element.current?.showModal();
     return () => element.current?.close();
@@ -116,7 +116,7 @@ export function Dialog({ label, onClose, children, class: className }: { label: 
   );
 }
 
-/** Asks once more before something is lost. */
+/** Asks for confirmation before something is lost. */
 export function Confirm({ title, text, action, onConfirm, onClose }: { title: string; text: string; action: string; onConfirm(): void; onClose(): void }) {
   return (
     <Dialog label={title} onClose={onClose}>
@@ -127,7 +127,7 @@ export function Confirm({ title, text, action, onConfirm, onClose }: { title: st
   );
 }
 
-/** Tabs by the pattern of the ARIA guide: arrows move, one is in the tab order. */
+/** Tabs by the ARIA pattern: arrow keys move, and only one is in the tab order. */
 export function Tabs<T extends string>({ label, tabs, current, onChange, id }: { label: string; tabs: [T, string][]; current: T; onChange(tab: T): void; id: string }) {
   const move = (step: number) => {
     const index = tabs.findIndex(([name]) => name === current);
@@ -136,7 +136,7 @@ export function Tabs<T extends string>({ label, tabs, current, onChange, id }: {
     onChange(next[0]);
     document.getElementById(`${id}-tab-${next[0]}`)?.focus();
   };
-  // On a narrow screen the current one may be out of sight.
+  // On a narrow screen the current tab may be out of view.
   useEffect(() => {
     const tab = document.getElementById(`${id}-tab-${current}`);
     const list = tab?.parentElement;

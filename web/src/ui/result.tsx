@@ -1,4 +1,4 @@
-// What a call or a run gave: text, a tree, a table, images.
+// The result of a call or a run: text, a tree, a table, images.
 import { useId, useMemo, useState } from 'preact/hooks';
 import { type Part, may } from '../api';
 import { bytes, duration, t } from '../i18n';
@@ -19,14 +19,14 @@ export interface Outcome {
   note?: string;
 }
 
-/** Texts that are JSON, whatever they were sent as. */
+/** The JSON of an outcome; text that is JSON counts too. */
 function jsonOf(outcome: Outcome): string | null {
   if (outcome.isError) return null;
   const text = outcome.json ?? outcome.text;
   return text !== null && /^\s*[[{]/.test(text) ? text : null;
 }
 
-/** The text of an outcome: a JSON string is its text. */
+/** The text of an outcome; a JSON string is unquoted. */
 function textOf(outcome: Outcome): string {
   if (outcome.text !== null) return outcome.text;
   if (outcome.json === null) return '';
@@ -38,7 +38,7 @@ function textOf(outcome: Outcome): string {
   }
 }
 
-/** The handle of a result that was stored because it is large. */
+/** The handle of a result that was stored because of its size. */
 function handleOf(outcome: Outcome): string | null {
   return /^\s*\{\s*"handle":\s*"([0-9a-f]{16,64})"/.exec(outcome.isError ? '' : (outcome.json ?? outcome.text ?? ''))?.[1] ?? null;
 }
@@ -84,7 +84,7 @@ export function ResultView({ outcome }: { outcome: Outcome }) {
 const IMAGE_TYPES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/;
 
 function Picture({ part }: { part: Part }) {
-  // An image in a markup language could hold scripts and addresses; it is not shown.
+  // Images in a markup language could contain scripts and addresses, and are not shown.
   if (!IMAGE_TYPES.test(part.mimeType ?? '')) return <Notice>{t('result.noImage', { type: plain(part.mimeType ?? '?') })}</Notice>;
   return <img class="picture" alt={t('result.image')} src={`data:${part.mimeType};base64,${(part.data ?? '').replace(/[^A-Za-z0-9+/=]/g, '')}`} />;
 }
@@ -107,7 +107,7 @@ export function TextView({ text, label }: { text: string; label?: string }) {
   );
 }
 
-/** A line of a megabyte would take the browser minutes: it is shown in pieces. */
+/** Splits a very long line, which would take the browser minutes to render. */
 function wrapped(line: string): string[] {
   if (line.length <= LINE_CHARS) return [line];
   const pieces: string[] = [];

@@ -1,27 +1,28 @@
-// A list that shows only the rows in view. Short lists are shown whole, so that the browser's own search finds them.
+// A list that renders only the rows in view. Short lists are rendered whole, so that the browser's own search finds
+// them.
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export const WHOLE_BELOW = 150;
-/** Rows that are drawn beyond the edges. */
+/** Number of rows rendered beyond the edges. */
 const BEYOND = 12;
 
 interface Props extends Omit<JSX.HTMLAttributes<HTMLDivElement>, 'children' | 'height'> {
   count: number;
-  /** Of every row, in pixels, or of each. */
+  /** Height of all rows, or of each, in pixels. */
   height: number | ((index: number) => number);
   row(index: number): ComponentChildren;
-  /** Brings this row into view when it changes. */
+  /** Scrolls this row into view when it changes. */
   focus?: number;
-  /** Is told which rows are in view. */
+  /** Called with the rows in view. */
   onRange?(from: number, to: number): void;
   always?: boolean;
 }
 
-/** Where rows begin. */
+/** Positions of rows. */
 interface Layout {
   start(index: number): number;
-  /** The row at a height. */
+  /** The row at a vertical position. */
   at(top: number): number;
 }
 
@@ -63,7 +64,7 @@ export function VirtualList({ count, height, row, focus, onRange, always, ...att
       sizes.disconnect();
     };
   }, []);
-  // A list that became shorter has scrolled by itself.
+  // The browser scrolls by itself when a list gets shorter.
   useLayoutEffect(look, [count]);
   useLayoutEffect(() => {
     const list = element.current;

@@ -1,4 +1,4 @@
-//! Code that means harm, or knows no measure: each gets a clear error, and the next run works at once.
+//! Malicious or excessive code: each attempt gets a clear error, and the next run works at once.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn what_knows_no_measure_is_stopped_and_the_next_run_works() {
     ];
     for (code, expected) in cases {
         let text = client.run(code).await;
-        // A shell that could not be started is an exit status, not an exception.
+        // A shell that cannot be started gives an exit status, not an exception.
         let is_fine = text.is_error || code.starts_with("1+") || code.starts_with('[') || text.text == "32512";
         assert!(is_fine, "{code:.60}: {:.300}", text.text);
         assert!(text.text.contains(expected), "{code:.60}: {:.500}", text.text);
@@ -136,7 +136,7 @@ async fn every_request_gets_an_answer_even_one_that_is_no_message() {
         br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[1]}"#.to_vec(),
         br#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"run","arguments":"1"}}"#.to_vec(),
         br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#.to_vec(),
-        // Twice the same id: the first goes on, the second is refused.
+        // The same id twice: the first run continues, the second is refused.
         run(7, r"import time\ntime.sleep(0.2)\n'first'").into_bytes(),
         run(7, "'second'").into_bytes(),
     ];
@@ -163,7 +163,7 @@ async fn every_request_gets_an_answer_even_one_that_is_no_message() {
     assert_eq!(sevenths, ["refused", "first"]);
 }
 
-/// Python does not look at its input, or at anything else, while it works out so large a number.
+/// Python does not check its input, or anything else, while it computes such a large number.
 #[tokio::test]
 async fn a_tool_that_notices_nothing_does_not_outlive_a_server_that_is_killed() {
     let project = Project::with("stats:\n  enabled: false\n");

@@ -1,4 +1,4 @@
-//! The loop of a tool author: prints that are seen, tracebacks, `onetool dev`, and packs that do not block.
+//! The development loop of a tool author: visible prints, tracebacks, `onetool dev`, and packs that do not block.
 
 use std::process::Stdio;
 
@@ -23,7 +23,7 @@ fn pack(name: &str, code: &str) -> Project {
     project
 }
 
-/// Lines until one contains `text`; that one is the last.
+/// Reads lines up to the first that contains `text`, inclusive.
 async fn until<R: AsyncRead + Unpin>(lines: &mut Lines<BufReader<R>>, text: &str) -> Vec<String> {
     let mut seen = Vec::new();
     let reading = async {
@@ -108,7 +108,7 @@ async fn dev_calls_again_when_the_file_or_its_helper_changes() {
     let mut err = BufReader::new(child.stderr.take().unwrap()).lines();
     until(&mut out, "blue").await;
     until(&mut err, "watching ").await;
-    // The helper is followed from the moment that the worker has told of it; until then a change goes unnoticed.
+    // The helper is watched once the worker has reported it; earlier changes are not noticed.
     let editing = async {
         for number in 0.. {
             project.write("tools/helper_module.py", &format!("def sky():\n    return 'grey'  # {number}\n"));
@@ -123,7 +123,7 @@ async fn dev_calls_again_when_the_file_or_its_helper_changes() {
     project.write("tools/weather_tools.py", "def forecast(city: str):\n    return (\n");
     let told = until(&mut err, "watching ").await;
     assert!(told.iter().any(|line| line.contains("error: ") && line.contains("weather_tools.py: line ")), "{told:?}");
-    // A call that hangs is given up when the file changes.
+    // A hanging call is abandoned when the file changes.
     project.write(
         "tools/weather_tools.py",
         "import time\ndef forecast(city: str):\n    print('hangs')\n    time.sleep(3600)\n",

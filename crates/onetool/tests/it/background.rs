@@ -117,7 +117,7 @@ async fn what_a_token_started_belongs_to_it() {
     }
     assert_eq!(server.get("/runs").await.1["runs"], json!([]));
     server.stop().await;
-    // The owner is known again after a restart; nothing of the token is in a file.
+    // The owner is recognised after a restart, although no file contains the token.
     let mut server = project.serve_http().await;
     server.token = Some("first-first-first-first");
     assert_eq!(server.get(&format!("{path}/result")).await.1["text"], "mine");
@@ -134,7 +134,7 @@ async fn a_run_is_interrupted_when_its_server_ends_and_nobody_knows_what_it_did(
     let ended = finished(&server, run["id"].as_str().unwrap()).await;
     assert_eq!(ended["status"], "interrupted", "{ended}");
     assert!(ended["message"].as_str().unwrap().starts_with("interrupted"), "{ended}");
-    // One that is told to end gives its runs back.
+    // A server that shuts down releases its runs.
     let (_, run) = server.post("/runs", json!({"command": counting(&project, 600.0)})).await;
     eventually("the call is under way", || times(&project) == 2).await;
     server.stop().await;
@@ -182,7 +182,7 @@ async fn a_run_that_is_waited_for_may_have_a_key_too() {
     assert_eq!(times(&project), 1);
     assert_eq!(keyed(post("2"), "order-18").await.0, 409);
 
-    // A client that goes away does not end it.
+    // A disconnecting client does not end it.
     let gone = post(&counting(&project, 1.0)).header("idempotency-key", "order-19");
     assert!(gone.timeout(std::time::Duration::from_millis(300)).send().await.is_err());
     let (status, answer) = keyed(post(&counting(&project, 1.0)), "order-19").await;
@@ -260,7 +260,7 @@ async fn tasks_of_2025_are_created_listed_cancelled_and_their_results_fetched() 
     let id = json!({"taskId": task["taskId"]});
     let got = session.ask("tasks/get", id.clone()).await;
     assert_eq!((&got["result"]["taskId"], &got["result"]["status"]), (&task["taskId"], &json!("working")), "{got}");
-    // The result is waited for.
+    // Asking for the result waits for it.
     let result = session.ask("tasks/result", id.clone()).await;
     assert_eq!(result["result"]["content"][0]["text"], "rested", "{result}");
     let related = &result["result"]["_meta"]["io.modelcontextprotocol/related-task"];
@@ -285,7 +285,7 @@ async fn tasks_of_2025_are_created_listed_cancelled_and_their_results_fetched() 
         let unknown = session.ask("tasks/get", params).await;
         assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     }
-    // Where there are no tasks, the call is a call.
+    // Without task support it is a normal call.
     let older = Session::open(&server, "2025-06-18", json!({})).await;
     assert!(older.initialized["capabilities"]["tasks"].is_null(), "{}", older.initialized);
     assert!(older.ask("tools/list", json!({})).await["result"]["tools"][0]["execution"].is_null());
@@ -423,7 +423,7 @@ async fn what_a_call_asks_of_its_reply_holds_for_keys_and_tasks_too() {
     let stored = answer(stateless(&server, "tools/call", call, json!({}), Some("two"))).await;
     assert_eq!(summary(&stored)["size_bytes"], 1000, "{stored}");
 
-    // Tasks: whoever fetches the result gets what the call asked for.
+    // Tasks: the result has the form that the call asked for.
     let result = async |command: &str, meta: Json, own: Json| {
         let mut call = asking(command, &meta, None);
         call["task"] = json!({"ttl": 60000});
@@ -488,7 +488,7 @@ async fn a_call_that_is_sent_again_after_a_broken_connection_is_the_same_run() {
     let server = project.serve_http().await;
     let command = counting(&project, 1.5);
     let call = |key: &'static str| stateless(&server, "tools/call", run(&command), json!({}), Some(key));
-    // The first request is given up half-way.
+    // The first request is abandoned midway.
     let given_up = tokio::time::timeout(Duration::from_millis(600), call("k1").send()).await;
     drop(given_up);
     let again = answer(call("k1")).await;
@@ -497,7 +497,7 @@ async fn a_call_that_is_sent_again_after_a_broken_connection_is_the_same_run() {
     assert_eq!(times(&project), 1);
     let other = answer(stateless(&server, "tools/call", run("2"), json!({}), Some("k1"))).await;
     assert_eq!(other["result"]["isError"], true, "{other}");
-    // Sessions and the header do the same, and share what the key stands for.
+    // Sessions and the header work the same, and share the key's run.
     let session = Session::open(&server, "2025-06-18", json!({})).await;
     let body = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": run(&command)});
     let older = answer(session.post(&body).header("idempotency-key", "k1")).await;
@@ -521,7 +521,7 @@ async fn two_servers_on_one_database_share_background_runs() {
     let (_, long) = one.post("/runs", json!({"command": "slow.nap(seconds=600)"})).await;
     let path = format!("/runs/{}/cancel", long["id"].as_str().unwrap());
     assert_eq!(other.post(&path, Json::Null).await.1["status"], "cancelled");
-    // One key on both servers is one run.
+    // The same key on both servers is one run.
     let command = counting(&projects[0], 0.5);
     let post = |server: &HttpServer| {
         let request = server.request(Method::POST, "/runs").json(&json!({"command": command}));

@@ -1,7 +1,8 @@
-//! A real browser for pages that people look at: Chromium without a window, spoken to in its own protocol over a pipe.
+//! A real browser for web pages: headless Chromium, controlled through its own protocol over a pipe.
 //!
-//! `scripts/test.sh` installs Chromium where it can. Where it cannot, it says so and sets `ONETOOL_SKIP_BROWSER_TESTS`;
-//! without that variable, a missing browser is a failure.
+//! `scripts/test.sh` installs Chromium if it can. Otherwise it says so and sets `ONETOOL_SKIP_BROWSER_TESTS`; without
+//! that
+//! variable, a missing browser is a failure.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::client::PATIENCE;
 
-/// Under these names Chromium is installed.
+/// Names under which Chromium may be installed.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 const FLAGS: &[&str] = &[
@@ -29,7 +30,7 @@ const FLAGS: &[&str] = &[
     "--remote-debugging-pipe",
 ];
 
-/// The browser speaks on descriptors 3 and 4; these are our ends of its standard input and output.
+/// The browser uses descriptors 3 and 4; these are connected to its standard input and output.
 const PIPES: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 /// A browser with one page.
@@ -39,12 +40,12 @@ pub struct Browser {
     output: BufReader<ChildStdout>,
     session: Option<String>,
     last_id: u64,
-    /// What the page reported since it was last opened.
+    /// Events of the page since it was last opened.
     events: Vec<Json>,
     _profile: TempDir,
 }
 
-/// The colours that a reader prefers.
+/// The reader's preferred colour scheme.
 #[derive(Debug, Clone, Copy)]
 pub enum Scheme {
     Light,
@@ -52,7 +53,7 @@ pub enum Scheme {
 }
 
 impl Browser {
-    /// Starts one; `None` where tests in a browser are left out on purpose.
+    /// Starts a browser; `None` if browser tests are skipped.
     pub async fn start() -> Option<Self> {
         if std::env::var_os("ONETOOL_SKIP_BROWSER_TESTS").is_some_and(|value| !value.is_empty() && value != "0") {
             eprintln!("left out: ONETOOL_SKIP_BROWSER_TESTS is set");
@@ -88,7 +89,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Opens a file and waits until it is there.
+    /// Opens a file and waits until it is loaded.
     pub async fn open(&mut self, file: &Path) {
         self.events.clear();
         let answer = self.ask("Page.navigate", json!({"url": address(file)})).await;
@@ -113,7 +114,7 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// What an expression gives in the page. The page's own policy does not bind it.
+    /// Evaluates an expression in the page, regardless of the page's security policy.
     pub async fn evaluate(&mut self, expression: &str) -> Json {
         let question = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.ask("Runtime.evaluate", question).await;
@@ -121,13 +122,13 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Every address that the page asked for.
+    /// Every address that the page requested.
     pub fn requested(&self) -> Vec<&str> {
         let requests = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         requests.map(|event| event["params"]["request"]["url"].as_str().unwrap()).collect()
     }
 
-    /// Errors and refusals that the page met.
+    /// Errors and refusals in the page.
     pub fn complaints(&self) -> Vec<&Json> {
         let is_complaint =
             |event: &&Json| event["method"] == "Log.entryAdded" || event["method"] == "Runtime.exceptionThrown";

@@ -1,4 +1,4 @@
-//! The vocabulary of the tests: a project folder, a server in it, and runs against that server.
+//! Helpers for tests: a project folder, a server in it, and runs against that server.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,15 +17,15 @@ use tokio::process::Command;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
 
-/// The program that projects are tried with. `ONETOOL_BIN` names another one, such as a release build that is measured.
+/// The program to test. `ONETOOL_BIN` names another one, such as a release build for measurements.
 fn binary() -> String {
     std::env::var("ONETOOL_BIN").unwrap_or_else(|_| BINARY.to_owned())
 }
 
-/// Nothing in a test takes longer, unless something hangs.
+/// Longer than anything in a test takes, unless it hangs.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A folder with a configuration, and a home folder of its own.
+/// A folder with a configuration, and its own home folder.
 pub struct Project {
     folder: TempDir,
 }
@@ -42,7 +42,7 @@ impl Project {
         project
     }
 
-    /// A copy of a folder of the repository.
+    /// Copies a folder of the repository.
     pub fn copy_of(folder: &Path) -> Self {
         let project = Self::empty();
         copy(folder, project.path());
@@ -68,7 +68,7 @@ impl Project {
         self.program(&binary(), arguments)
     }
 
-    /// Another program, with the environment that `onetool` gets.
+    /// Another program, with the environment of `onetool`.
     pub fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -81,7 +81,7 @@ impl Project {
             .env_remove("XDG_CONFIG_HOME")
             .stdin(Stdio::null())
             .kill_on_drop(true);
-        // Package caches are shared with the machine; everything else below home is the project's own.
+        // Package caches are shared with the machine; everything else below home belongs to the project.
         for (name, folder) in [("UV_CACHE_DIR", ".cache/uv"), ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python")] {
             if std::env::var_os(name).is_none()
                 && let Some(home) = std::env::home_dir()
@@ -100,7 +100,7 @@ impl Project {
         self.serve_in(arguments, &[]).await
     }
 
-    /// With more environment variables.
+    /// With additional environment variables.
     pub async fn serve_in(&self, arguments: &[&str], environment: &[(String, String)]) -> Client {
         let mut command = self.command(arguments);
         command.envs(environment.iter().cloned());
@@ -130,7 +130,7 @@ pub struct Client {
     pub pid: u32,
 }
 
-/// What a run answered.
+/// The answer of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub text: String,
@@ -229,7 +229,7 @@ impl Project {
         self.serve_http_in(arguments, &[]).await
     }
 
-    /// With more environment variables.
+    /// With additional environment variables.
     pub async fn serve_http_in(&self, arguments: &[&str], environment: &[(String, String)]) -> HttpServer {
         let mut command = self.command(arguments);
         command.envs(environment.iter().cloned());
@@ -245,14 +245,14 @@ impl Project {
         })
         .await
         .expect("the server never listened");
-        // Whatever else it says must not block it.
+        // Drains further output, so that the server does not block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         HttpServer { base, token: None, child, http: onetool_outbound::client_builder().build().unwrap() }
     }
 }
 
 impl HttpServer {
-    /// Without a token.
+    /// A request without a token.
     pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).timeout(PATIENCE)
     }
@@ -309,14 +309,14 @@ impl HttpServer {
         }
     }
 
-    /// Tells the server to end, and waits until it has.
+    /// Terminates the server, and waits until it has ended.
     pub async fn stop(self) {
         self.terminate();
         let status = self.ended().await;
         assert!(status.success(), "{status}");
     }
 
-    /// Tells the server to end.
+    /// Sends the server a termination signal.
     pub fn terminate(&self) {
         let pid = rustix::process::Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -329,13 +329,13 @@ impl HttpServer {
 }
 
 impl HttpServer {
-    /// Kills the server without a word.
+    /// Kills the server without warning.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 }
 
-/// Status and JSON body; a body that is not JSON is a text.
+/// Returns status and JSON body; a body that is not JSON becomes a text.
 pub async fn reply(request: RequestBuilder) -> (u16, Json) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();

@@ -1,10 +1,10 @@
-//! Commands for people: each shows what a tool answers, as a table or as JSON.
+//! Commands for people: each shows a tool's answer, as a table or as JSON.
 
 use serde_json::{Value as Json, json};
 
 use crate::client::{BINARY, Project};
 
-/// What a command printed, and its exit code.
+/// A command's output and exit code.
 struct Outcome {
     out: String,
     err: String,
@@ -26,7 +26,7 @@ async fn outcome(project: &Project, arguments: &[&str]) -> Outcome {
     }
 }
 
-/// A project whose one server is this program, with a project of its own.
+/// A project whose only server is this program, with its own project.
 fn with_server() -> Project {
     let project = Project::empty();
     project.write("upstream/.onetool/onetool.yaml", "stats: {enabled: false}\n");
@@ -86,7 +86,7 @@ async fn one_tool_is_called_without_code() {
         let project = &project;
         async move { outcome(project, &all).await }
     };
-    // A path is text, however it looks; the beginning of a name is enough.
+    // A path is text, whatever it looks like; the beginning of a parameter's name is enough.
     assert!(call(&["file.read", "pa=5"]).await.out.contains("five"));
     assert!(call(&["file.read", "--json", r#"{"path": "5"}"#]).await.out.contains("six"));
     assert_eq!(call(&["ot.version"]).await.out, format!("{}\n", env!("CARGO_PKG_VERSION")));
@@ -144,7 +144,7 @@ async fn servers_are_listed_tested_and_accepted() {
     let unknown = outcome(&project, &["servers", "accept", "nobody"]).await;
     assert!(unknown.code == 1 && unknown.err.contains("there are: up, off, gone"), "{}", unknown.err);
     assert!(outcome(&project, &["servers", "test", "nobody"]).await.err.contains("no server is named"));
-    // A server's tool, too, is called by name.
+    // A server's tool is called by name too.
     let called = outcome(&project, &["call", "up.run", "command=1 + 1"]).await;
     assert_eq!(called.out, "2\n", "{}", called.err);
 }
@@ -181,7 +181,7 @@ async fn shells_get_their_completions() {
         let script = outcome(&project, &["completions", shell]).await.out;
         assert!(script.contains("onetool"), "{shell}");
     }
-    // bash itself, with the script as it is.
+    // Real bash, with the unchanged script.
     let folder = std::path::Path::new(BINARY).parent().unwrap();
     for (line, expected) in [
         ("onetool sca", "scaffold "),
@@ -216,7 +216,7 @@ async fn shells_get_their_completions() {
     }
 }
 
-/// The scripts in the shells that they are for, as far as those are installed. Answers what a shell puts on the line.
+/// The scripts in their shells, as far as installed. Checks the completed command line.
 #[tokio::test]
 async fn shells_complete_what_is_typed() {
     let project = Project::empty();
@@ -268,10 +268,10 @@ async fn a_configuration_that_was_named_must_be_there() {
     let by_variable = project.command(&["run", "1"]).env("ONETOOL_CONFIG", ".").output().await.unwrap();
     assert_eq!(by_variable.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&by_variable.stderr).contains("expected a file, found a folder"));
-    // An empty variable names nothing.
+    // An empty variable counts as unset.
     let unset = project.command(&["run", "1"]).env("ONETOOL_CONFIG", "").output().await.unwrap();
     assert_eq!(unset.stdout, b"1\n");
-    // What is in it is another matter: the rest works.
+    // Problems in its content do not prevent the rest from working.
     project.write("odd.yaml", "bogus: 1\n");
     let odd = outcome(&project, &["--config", "odd.yaml", "tools", "ot.version"]).await;
     assert_eq!(odd.code, 0);
@@ -282,7 +282,7 @@ async fn a_configuration_that_was_named_must_be_there() {
 async fn a_folder_that_is_no_project_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
-    // The user's own configuration holds everywhere.
+    // The user's own configuration applies everywhere.
     let upstream = Project::empty();
     std::fs::create_dir(home.path().join(".onetool")).unwrap();
     std::fs::write(

@@ -2,7 +2,7 @@
 
 usage: complete_line.py bash|zsh|fish TYPED WHOLE
 
-The shell has loaded `onetool completions` first. Prints what the terminal showed; fails where the line does not come."""
+The shell has loaded `onetool completions` first. Prints the terminal's output; fails if the line does not appear."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ import sys
 import time
 
 PATIENCE = 120
-# A dumb terminal leaves out colours and cursor movements; fish insists on one that can do something.
+# A dumb terminal has no colours and cursor movements; fish requires a capable one.
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "dumb", "PS1='$ '; source <(onetool completions bash); echo rea''dy"),
     "zsh": (
@@ -55,7 +55,7 @@ def wait_for(what: str) -> None:
         if not piece:
             sys.exit(f"the shell ended; the terminal showed {shown!r}")
         shown += piece
-        # fish asks its terminal what it can do, and waits for the answer.
+        # fish queries its terminal's capabilities, and waits for the answer.
         if b"\x1b[c" in piece or b"\x1b[0c" in piece:
             os.write(terminal, b"\x1b[?1;2c")
 

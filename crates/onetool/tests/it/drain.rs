@@ -1,4 +1,4 @@
-//! A server that is told to end finishes what is under way, takes nothing new, and then ends.
+//! A server that is told to stop finishes active work, accepts nothing new, and then ends.
 
 use onetool_state_postgres::testing::Server;
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::client::{HttpServer, PATIENCE, Project, eventually, is_alive};
 
-/// `gate.wait` tells that it was called, and returns when it is let go.
+/// `gate.wait` reports that it was called, and returns when it is released.
 const GATE: &str = "\
 import pathlib, time
 
@@ -79,7 +79,7 @@ async fn what_is_under_way_is_finished_and_nothing_new_begins() {
     }
     server.terminate();
 
-    // Streams that wait for news end; the admin page then asks another server.
+    // Open event streams end; the admin page then connects to another server.
     tokio::time::timeout(PATIENCE, news.bytes()).await.expect("the stream ends").unwrap();
     let (status, body) = server.get("/readyz").await;
     assert_eq!((status, &body["reason"]), (503, &json!("the server is stopping")));
@@ -125,7 +125,7 @@ async fn a_balancer_is_refused_a_connection_where_other_servers_share_the_state(
     server.terminate();
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
-        // A client of its own has no connection left.
+        // A new client has no open connection.
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let asked = client.get(format!("{}/healthz", server.base)).send().await;
         if asked.is_err_and(|error| error.is_connect()) {

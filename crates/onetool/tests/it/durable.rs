@@ -1,4 +1,4 @@
-//! Runs that survive their server: taken over, interrupted, resumed, suspended until somebody decides, placed by tags.
+//! Runs that survive their server: taken over, interrupted, resumed, suspended until a decision, placed by tags.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -37,7 +37,7 @@ def note(file: str, text: str, seconds: float = 0) -> int:
     return len(path.read_text().splitlines())
 ";
 
-/// A server whose tools never come back the first time; one of them says that it only looks.
+/// A server whose tools never return the first time; one of them is declared read-only.
 const UPSTREAM: &str = r#"
 import json, pathlib, sys, time
 schema = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
@@ -62,7 +62,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
 "#;
 
-/// Waits in code until the server that runs it has a file.
+/// Code that waits until its server has a certain file.
 const UNTIL_GO: &str = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\n";
 
 fn project(configuration: &str) -> Project {
@@ -110,7 +110,7 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
         database.database("durable")
     );
     let projects = [project(&settings), project(&settings), project(&settings)];
-    // The first server never sees the file for which runs wait.
+    // The first server never gets the file that runs wait for.
     for project in &projects[1..] {
         project.write("go", "");
     }
@@ -121,7 +121,7 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     let one = projects[0].serve_http().await;
     // Known outcomes are not repeated.
     let plain = format!("a = {}\n{UNTIL_GO}[a, {}]", note("plain", "'first'", 0.0), note("plain", "'second'", 0.0));
-    // What comes of chance and clocks is the same again.
+    // Random values and clocks give the same results again.
     let chance = format!(
         "import datetime, random, secrets, time, uuid\n\
          t = [random.random(), secrets.token_hex(4), str(uuid.uuid4()), time.time(), datetime.datetime.now().isoformat()]\n\
@@ -129,15 +129,15 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
         note("chance", "str(t)", 0.0),
         note("chance", "str(t)", 0.0)
     );
-    // Nobody knows what became of a call that was under way.
+    // The outcome of an active call is unknown.
     let unknown = format!(
         "{}\ntry:\n    {}\nexcept Exception as error:\n    r = str(error)\nr",
         note("unknown", "'before'", 0.0),
         note("unknown", "'during'", 600.0)
     );
-    // Code that does something else the second time is not followed.
+    // Code that behaves differently the second time is stopped.
     let strays = format!("import time\nx = str(time.perf_counter_ns())\n{}\n{UNTIL_GO}", note("strays", "x", 0.0));
-    // What says of itself that it changes nothing, or nothing more, is asked again.
+    // Tools declared as read-only or idempotent are called again.
     let [look, put] = ["look", "put"].map(|name| format!("notes.{name}(file='{}')", file(name).display()));
     let [peek, poke] = ["peek", "poke"].map(|name| format!("up.{name}(file='{}')", file(name).display()));
     let mut ids = Vec::new();
@@ -149,7 +149,7 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     {
         eventually(name, || lines(&file(name)).len() == count).await;
     }
-    // What a tool has done is seen before its outcome is recorded: only what has been counted is known.
+    // A tool's effect is visible before its outcome is recorded: only counted outcomes are known.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let counted = |text: &str| {
         let parts = [r#"outcome="ok""#, r#"pack="notes""#, "} 4"];
@@ -187,7 +187,7 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
         "{ended}"
     );
     let (status, resumed) = two.post(&format!("/runs/{}/resume", ids[2]), json!({"unknown": "raise"})).await;
-    // Some server may have it already.
+    // A server may have taken it already.
     assert!(status == 202 && ["queued", "working"].map(|one| json!(one)).contains(&resumed["status"]), "{resumed}");
     let text = result(&three, &ids[2]).await;
     assert!(text.contains("nobody knows whether notes.note took place"), "{text}");
@@ -200,7 +200,7 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     assert_eq!(three.post(&path, Json::Null).await.1["status"], "cancelled");
     assert_eq!(three.post(&path, Json::Null).await.0, 409);
 
-    // A server that is told to end gives its runs back.
+    // A server that shuts down releases its runs.
     std::fs::remove_file(projects[1].path().join("go")).unwrap();
     let handed = start(&two, &plain.replace("/plain", "/handed")).await;
     eventually("handed", || lines(&file("handed")).len() == 1).await;
@@ -225,7 +225,7 @@ async fn runs_wait_for_a_server_that_has_their_tags() {
         assert_eq!(result(&one, run["id"].as_str().unwrap()).await, "42");
     }
     let id = nobody["id"].as_str().unwrap();
-    // What nobody has time or tags for is measured, by every server.
+    // Queued runs that no server can take appear in the metrics of every server.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         let text = one.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
@@ -245,7 +245,7 @@ async fn runs_wait_for_a_server_that_has_their_tags() {
 
 const ASKING: &str = "security: {policy: {file.write: ask}}\n";
 
-/// The ids of the approval and of the run that a reply names.
+/// The ids of the approval and of the run in a reply.
 fn named(text: &str) -> (String, String) {
     let after = |label: &str| {
         let rest = text.split_once(label).unwrap_or_else(|| panic!("no {label} in {text}")).1;
@@ -266,7 +266,7 @@ async fn a_run_waits_for_a_permission_without_a_process() {
     let counted = project.path().join("counted");
     let command =
         format!("n = notes.note(file='{}', text='once')\nfile.write('a.txt', 'x')\nf'done {{n}}'", counted.display());
-    // A client that cannot be asked: its run waits, also when its server has ended.
+    // A client that cannot be asked: its run waits, even after its server has ended.
     let client = project.serve().await;
     let text = client.err(&command).await;
     assert!(text.contains("needs the user's permission") && text.contains("a.txt"), "{text}");
@@ -279,18 +279,18 @@ async fn a_run_waits_for_a_permission_without_a_process() {
     let (_, listed) = onetool(&project, &["runs", "list"]).await;
     assert!(listed.contains("suspended"), "{listed}");
     assert!(!project.path().join("a.txt").exists());
-    // Nobody serves: the one who approves goes on with it.
+    // No server runs: the approving command continues the run.
     let (output, text) = onetool(&project, &["approve", &approval[..8]]).await;
     assert!(output.status.success() && text.contains("done 1"), "{text}");
     assert_eq!(lines(&counted), ["once"], "what it did before is not done again");
     assert_eq!(std::fs::read_to_string(project.path().join("a.txt")).unwrap(), "x");
     let (output, text) = onetool(&project, &["approve", &approval]).await;
     assert!(!output.status.success() && text.contains("decided already"), "{text}");
-    // Its result is there for whoever asks.
+    // Its result is available later.
     let client = project.serve().await;
     assert_eq!(client.ok(&format!("ot.resume('{run}')")).await, "done 1");
     assert!(client.err("ot.resume('00000000000000000000000000000000')").await.contains("no such run"));
-    // A no is a no.
+    // A denial is final.
     let (approval, run) = named(&client.err("file.write('b.txt', 'x')\n'written'").await);
     let (_, text) = onetool(&project, &["deny", &approval]).await;
     assert!(text.contains("denied"), "{text}");
@@ -307,7 +307,7 @@ async fn a_background_run_is_approved_on_the_page_and_goes_on_after_a_restart() 
     let waiting = until(&server, &id, "suspended").await;
     let approval = waiting["approval"].as_str().unwrap().to_owned();
     assert!(waiting["message"].as_str().unwrap().contains("file.write"), "{waiting}");
-    // Directly, a client that cannot be asked is told the same, and where.
+    // In a direct call, a client that cannot be asked gets the same message, with the place to decide.
     let text = server.mcp().await.err("file.write('c.txt', 'x')").await;
     assert!(text.contains(&format!("{}/#/approvals", server.base)), "{text}");
     server.kill().await;
@@ -324,7 +324,7 @@ async fn a_background_run_is_approved_on_the_page_and_goes_on_after_a_restart() 
     assert_eq!(result(&server, &id).await, "written");
     assert!(project.path().join("a.txt").exists() && !project.path().join("c.txt").exists());
     assert_eq!(server.post(&format!("/api/approvals/{approval}"), json!({"decision": "once"})).await.0, 404);
-    // One that was cancelled waits for nobody.
+    // A cancelled run waits for nobody.
     let id = start(&server, "file.write('d.txt', 'x')").await;
     let approval = until(&server, &id, "suspended").await["approval"].as_str().unwrap().to_owned();
     assert_eq!(server.post(&format!("/runs/{id}/cancel"), Json::Null).await.1["status"], "cancelled");
@@ -338,7 +338,7 @@ async fn a_decision_whose_server_died_at_once_lets_its_run_go_on() {
     let id = start(&server, "file.write('a.txt', 'x')\n'written'").await;
     let approval = until(&server, &id, "suspended").await["approval"].as_str().unwrap().to_owned();
     server.kill().await;
-    // All that it had done: the decision is written, and nobody was told.
+    // Simulates a crash after the decision was written and before anybody was notified.
     let folder = project.path().join(".onetool/runs/approvals");
     let file = std::fs::read_dir(folder)
         .unwrap()

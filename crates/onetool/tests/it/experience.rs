@@ -1,9 +1,12 @@
-//! Office work, scripted: how many runs it takes somebody who knows nothing but what replies say.
+//! Scripted office work: how many runs it takes somebody who knows only what replies say.
 //!
-//! The worker knows the description of `run`, which names the packs, and the signatures that it has been shown. For a task
-//! whose tools it has not seen it asks for the signatures of their packs. Then it works, in one run a task. Effects are
-//! checked in the files that the tools write. Beside that, `ot.help` is asked each task in its own words, as somebody would
-//! who does not know the packs: it must show the signatures of what the task takes.
+//! The worker knows the description of `run`, which names the packs, and the signatures that it has seen. For a task
+//! with
+//! unknown tools it asks for the signatures of their packs. Then it works, with one run per task. Effects are checked
+//! in
+//! the files that the tools write. In addition, `ot.help` is asked each task in its own words, as by somebody who does
+//! not
+//! know the packs: it must show the signatures of the required tools.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,7 +14,7 @@ use serde_json::Value as Json;
 
 use crate::client::{Client, Project};
 
-/// Pack, what it is about, and its functions with their parameters.
+/// Pack, its subject, and its functions with their parameters.
 const OFFICE: &[(&str, &str, &[(&str, &str, &str)])] = &[
     (
         "crm",
@@ -127,7 +130,7 @@ const OFFICE: &[(&str, &str, &[(&str, &str, &str)])] = &[
     ),
 ];
 
-/// What is asked, the tools it takes, the code, and what the pack's file must hold afterwards (or the reply, for questions).
+/// The task, its tools, the code, and the expected content of the pack's file (or of the reply, for questions).
 const TASKS: &[(&str, &[&str], &str, Effect)] = &[
     (
         "add a new customer called Globex in Bern",
@@ -277,13 +280,13 @@ const TASKS: &[(&str, &[&str], &str, Effect)] = &[
 
 #[derive(Clone, Copy)]
 enum Effect {
-    /// The file of a pack holds this afterwards.
+    /// A pack's file contains this afterwards.
     File(&'static str, &'static str),
-    /// The reply says this.
+    /// The reply contains this.
     Reply(&'static str),
 }
 
-/// Functions that keep what they are told in a file, and find it there again.
+/// Functions that store their arguments in a file, and find them there again.
 const ENGINE: &str = r#"
 import json
 from pathlib import Path

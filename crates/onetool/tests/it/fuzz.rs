@@ -1,4 +1,4 @@
-//! Lines of an MCP client that nobody would write, sent to the real server: it goes on answering.
+//! Sends malformed MCP lines to the real server: it keeps answering.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::client::{BINARY, Project};
 mod fuzzing;
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-/// After so many lines the server must show that it is there.
+/// Number of lines after which the server must answer a check.
 const LINES_PER_CHECK: u64 = 50;
 
 #[test]
@@ -53,7 +53,7 @@ fn fuzz_lines_of_clients() {
     ]);
     let mut sent = 0_u64;
     fuzzing::fuzz("clients", &messages, |message| {
-        // A line may be longer than the server takes, but not by much here.
+        // A line may exceed the server's limit, but only slightly here.
         let line = &message[..message.len().min(256 << 10)];
         input.write_all(line).and_then(|()| input.write_all(b"\n")).expect("the server takes lines");
         sent += 1;

@@ -1,4 +1,4 @@
-//! An import that is killed in the middle leaves all of it or none of it.
+//! An import that is killed midway leaves all of it or none of it.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ async fn an_import_into_a_bundle_is_all_or_nothing_also_when_it_is_killed() {
     assert_eq!(tool_count(&project).await, 1);
     let list = project.path().join(".onetool/bundles/.batch");
     let mut outcomes = Vec::new();
-    // Killed as soon as what is to come is written down, then a little later each time.
+    // Killed as soon as the intent is written, then a little later each time.
     for pause in [0, 2, 5, 10, 20, 40] {
         let mut command = project.command(&["bundles", "import", "many.json", "--on-conflict", "skip"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -60,7 +60,7 @@ async fn an_import_into_a_bundle_is_all_or_nothing_also_when_it_is_killed() {
     assert_eq!(outcomes.last(), Some(&(1 + OPERATIONS)), "what was written down counts: {outcomes:?}");
 }
 
-/// The tools of the bundle, if it is there.
+/// The number of tools in the bundle, if it exists.
 async fn tools_of_shop(project: &Project) -> Option<usize> {
     let listed = project.command(&["bundles", "list", "--json"]).output().await.unwrap();
     let listed: Json = serde_json::from_slice(&listed.stdout).unwrap();
@@ -69,7 +69,7 @@ async fn tools_of_shop(project: &Project) -> Option<usize> {
     shop["toolCount"].as_u64().and_then(|count| count.try_into().ok())
 }
 
-/// Every document takes its time, so that the process is surely killed between the first and the last.
+/// Slows down every document, so that the process is killed between the first and the last.
 const SLOWLY: &str = "
 CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$;
 CREATE TRIGGER slowly BEFORE INSERT ON onetool_documents FOR EACH ROW EXECUTE FUNCTION slowly()";
@@ -100,7 +100,7 @@ async fn an_import_into_a_database_is_all_or_nothing_also_when_it_is_killed() {
     assert_eq!(tools_of_shop(&project).await, Some(OPERATIONS));
 }
 
-/// What is read in the background while a server starts is there before a command looks.
+/// Bundles that are loaded in the background at startup are complete before a command uses them.
 #[tokio::test]
 async fn a_command_sees_a_large_bundle() {
     let project = Project::with("http: {allowed_hosts: ['127.0.0.1:9']}\n");

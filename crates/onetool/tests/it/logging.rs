@@ -1,4 +1,4 @@
-//! `logging/setLevel`: a client hears what it asked for, without secrets.
+//! `logging/setLevel`: a client receives the level that it requested, without secrets.
 
 #![expect(deprecated, reason = "clients of today still ask for logging")]
 
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::client::{PATIENCE, Project, call, eventually};
 
-/// A client that keeps what the server logs.
+/// A client that records the server's log messages.
 struct Listener(mpsc::UnboundedSender<LoggingMessageNotificationParam>);
 
 impl ClientHandler for Listener {

@@ -1,4 +1,4 @@
-//! Tests through the real binary, over real MCP. A module a topic.
+//! Tests through the real binary, over real MCP. One module per topic.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! MCP over HTTP as a client meets it when it is idle, gone, lost, malformed, or of another era.
+//! MCP over HTTP with clients that are idle, disconnected, malformed, or of another revision.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn text(answer: &Json) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// A session of an older revision; its id.
+/// Opens a session of an older revision; returns its id.
 async fn open(server: &HttpServer) -> String {
     let response = post(server, &hello(0)).send().await.unwrap();
     assert_eq!(response.status(), 200);
@@ -58,7 +58,7 @@ async fn open(server: &HttpServer) -> String {
     id
 }
 
-/// An event on a session's own stream; events are named by the first part of its id.
+/// An event id on a session's own stream; it begins with the first part of the session's id.
 fn event_of(session: &str) -> String {
     format!("{}:common/7", session.split('.').next().unwrap())
 }
@@ -160,7 +160,7 @@ async fn what_a_client_asked_to_hear_of_holds_after_a_restart_of_its_server() {
         }
     };
     let change = async {
-        // A look at what there is comes first; only then can a change be noticed. Every further change is one too.
+        // The state must be read once before a change can be noticed. Every further change counts too.
         for number in 0.. {
             let tools = format!("def f{number}() -> int:\n    return 1\n");
             project.write(&format!(".onetool/tools/p{number}/p{number}_tools.py"), &tools);
@@ -211,7 +211,7 @@ async fn abandoned_sessions_lock_nobody_out_and_come_back() {
         let (status, reply) = answer(post(&server, &run(1, "2 + 2")).header("mcp-session-id", session)).await;
         assert_eq!((status, text(&reply)), (200, "4"));
     }
-    // Those that have a stream open are in use: they make no room, and whoever comes is told so.
+    // Sessions with an open stream are in use: they are not evicted, and new clients are refused.
     let mut streams = Vec::new();
     for session in sessions.iter().rev().take(3) {
         let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
@@ -266,7 +266,7 @@ async fn an_answer_that_was_missed_is_delivered_after_the_fact_and_while_it_is_m
         let request = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
         request.header("mcp-session-id", &session).header("last-event-id", &last_id)
     };
-    // The first time the run is still under way, the second time it is over.
+    // The first time the run is still active, the second time it is over.
     for _ in 0..2 {
         let (status, reply) = answer(resume()).await;
         assert_eq!((status, &reply["id"], text(&reply)), (200, &json!(7), "rested"));
@@ -314,7 +314,7 @@ async fn what_the_new_revision_removed_is_not_found_there() {
         ("ping", json!({})),
         ("logging/setLevel", json!({"level": "info"})),
         ("resources/subscribe", json!({"uri": "ot://tools"})),
-        // Whatever their parameters look like.
+        // With any parameters.
         ("initialize", json!({})),
         ("logging/setLevel", json!({})),
         ("resources/unsubscribe", json!({})),
@@ -331,7 +331,8 @@ async fn what_the_new_revision_removed_is_not_found_there() {
     );
 }
 
-/// Sends one request on an open connection and reads its response; the body, and whether the connection closes.
+/// Sends one request on an open connection and reads its response; returns the status and whether the connection
+/// closes.
 async fn exchange(stream: &mut tokio::net::TcpStream, request: &[u8]) -> (u16, bool) {
     stream.write_all(request).await.unwrap();
     let mut head = Vec::new();
@@ -487,7 +488,7 @@ async fn a_call_may_ask_for_a_structured_value_and_for_a_shorter_result() {
     assert!(large["content"][0]["text"].as_str().unwrap().contains("handle"), "our own limit holds: {large}");
 }
 
-/// Plain calls skip the library's transport; nobody may be able to tell.
+/// Plain calls bypass the library's transport, without any visible difference.
 #[tokio::test]
 async fn a_plain_call_is_answered_as_the_library_answers_it() {
     let project = Project::with("");
@@ -503,7 +504,7 @@ async fn a_plain_call_is_answered_as_the_library_answers_it() {
         (json!({"name": "other", "arguments": {"command": "1"}}), json!({})),
     ] {
         let plain = stateless(&server, "tools/call", params.clone(), capabilities.clone());
-        // A second header of the same value is unusual enough.
+        // A duplicate header makes the request take the library's path.
         let library = stateless(&server, "tools/call", params.clone(), capabilities.clone())
             .header("content-type", "application/json");
         assert_eq!(answer(plain).await, answer(library).await, "{params}");

@@ -1,4 +1,4 @@
-//! What the server offers besides its tool: prompts, completion, notifications of change, and the transport of old.
+//! What the server offers besides its tool: prompts, completion, change notifications, and the older transport.
 
 use futures_util::StreamExt as _;
 use reqwest::{Method, Response};
@@ -35,7 +35,7 @@ async fn snippets_are_prompts_with_arguments() {
             {"name": "greeting", "required": false},
         ]})
     );
-    // Whatever a value contains, it stays a value.
+    // A value stays a value, whatever it contains.
     let mut request = GetPromptRequestParams::new("greet");
     request.arguments = Some(arguments(json!({"name": "O'Neil\nfoo=bar"})));
     let prompt = serde_json::to_value(client.service.get_prompt(request).await.unwrap()).unwrap();
@@ -73,7 +73,7 @@ async fn names_of_tools_and_defaults_of_prompts_are_completed() {
     assert!(complete(json!({"type": "ref/prompt", "name": "nope"}), "x", "").await.is_err());
 }
 
-/// Reads a stream of events until they contain all that is wanted.
+/// Reads an event stream until it contains everything in `wanted`.
 async fn until(response: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let mut stream = response.bytes_stream();
@@ -124,7 +124,7 @@ async fn clients_of_both_eras_hear_of_changes() {
     assert_eq!(stream.status(), 200);
 
     let change = async {
-        // A look at what there is comes first; only then can a change be noticed. Every further change is one too.
+        // The state must be read once before a change can be noticed. Every further change counts too.
         for number in 0.. {
             tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
             let description = format!("prompts: {{tools: {{run: {{description: Changed {number}}}}}}}\n");
@@ -160,7 +160,7 @@ async fn a_client_that_comes_back_too_late_for_what_it_missed_hears_what_comes_n
     let ready = server.request(Method::POST, "/mcp").header("accept", accept).json(&ready);
     assert_eq!(ready.header("mcp-session-id", &session).send().await.unwrap().status(), 202);
     let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
-    // Events are named by the first part of the session's id.
+    // Event ids begin with the first part of the session's id.
     let missed = format!("{}:common/7", session.split('.').next().unwrap());
     let listening = listening.header("mcp-session-id", &session).header("last-event-id", missed);
     let stream = listening.send().await.unwrap();
@@ -341,7 +341,7 @@ async fn prompts_and_resources_of_upstream_servers_come_through() {
     assert!(denied.contains("up.read is not allowed by security.policy"), "{denied}");
 }
 
-/// A client that works in a folder.
+/// A client with a folder as its root.
 struct Rooted(std::sync::Mutex<String>);
 
 impl rmcp::ClientHandler for Rooted {
@@ -377,7 +377,7 @@ async fn roots_of_the_client_are_file_roots_only_where_the_configuration_says_so
             Some(text) => assert!(answer.text.contains(text), "{answer:?}"),
             None => assert!(answer.text.contains("is outside the folders"), "{answer:?}"),
         }
-        // A change of the roots counts from then on.
+        // A change of the roots takes effect from then on.
         *service.service().0.lock().unwrap() = project.path().display().to_string();
         service.notify_roots_list_changed().await.unwrap();
         let until = tokio::time::Instant::now() + PATIENCE;
@@ -387,7 +387,7 @@ async fn roots_of_the_client_are_file_roots_only_where_the_configuration_says_so
     }
 }
 
-/// A project with an upstream server of each era.
+/// A project with an upstream server of each revision.
 fn both_eras() -> Project {
     let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let upstream = |mode: &str| json!({"command": "python3", "args": [file, "--mode", mode, "--news"]});
@@ -419,7 +419,7 @@ async fn servers_complete_their_own_prompts_and_templates() {
     assert!(error.contains("no server 'nobody'"), "{error}");
 }
 
-/// A client whose user is called Ada.
+/// A client whose user is named Ada.
 struct Answering;
 
 impl rmcp::ClientHandler for Answering {

@@ -1,11 +1,11 @@
-//! `/metrics`: what Prometheus reads, and who may.
+//! `/metrics`: its content for Prometheus, and access to it.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 
 use crate::client::{HttpServer, PATIENCE, Project};
 
-/// Reads the text with the parser of Prometheus' own Python client: `{name{labels}: value}`, and the types.
+/// Parses the text with the official Python client of Prometheus: `{name{labels}: value}`, and the types.
 const PARSER: &str = "
 import json, sys
 from prometheus_client.parser import text_string_to_metric_families

@@ -1,4 +1,4 @@
-//! Several servers behind a load balancer that sends every request to another one: sessions, questions and their answers.
+//! Several servers behind a load balancer that alternates between them: sessions, questions and their answers.
 
 use onetool_state_postgres::testing::Server;
 use reqwest::{Method, RequestBuilder, Response};
@@ -10,7 +10,7 @@ const ERA: &str = "2026-07-28";
 const ASKING: &str = "security: {policy: {file.write: ask}}\nbackground: {task_after: 0.2}\n\
                       http: {allowed_hosts: [example.com]}\nrun: {timeout: 600}\n";
 
-/// Two servers with one state, and folders of their own.
+/// Two servers with shared state and separate folders.
 struct Team {
     projects: [Project; 2],
     servers: [HttpServer; 2],
@@ -102,7 +102,7 @@ async fn a_question_of_one_server_is_answered_at_another() {
     let call = run("file.write('a.txt', 'x'); file.write('b.txt', 'y'); 'done'");
     let capabilities = json!({"elicitation": {}});
     let mut answer = team.stateless(0, "tools/call", call.clone(), capabilities.clone()).await;
-    // Each retry reaches the other server than the one before.
+    // Each retry reaches a different server than the previous one.
     for server in [1, 0] {
         assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
         let key = answer["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
@@ -140,7 +140,7 @@ async fn a_task_is_answered_at_another_server() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    // What it asks is known everywhere.
+    // Its question is known to all servers.
     let asking = until("input_required", 1).await;
     let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let answers = json!({"taskId": id, "inputResponses": {key: {"action": "accept", "content": {"allow": true}}}});
@@ -183,14 +183,14 @@ async fn a_session_of_an_older_revision_works_on_every_server() {
     let rest = tokio::time::timeout(PATIENCE, stream.text()).await.unwrap().unwrap();
     assert!(rest.contains("done"), "{seen}{rest}");
 
-    // Another session, and the state goes away: what an id says needs nobody.
+    // Another session, and the state becomes unavailable: a session id is self-contained.
     let session = team.session().await;
     team.change_database(Server::stop).await;
     let (status, listed) = team.ask(1, &session, "tools/list", json!({})).await;
     assert_eq!((status, &listed["result"]["tools"][0]["name"]), (200, &json!("run")), "{listed}");
     team.change_database(Server::restart).await;
 
-    // A session that its client has ended is over everywhere; and nobody makes one up.
+    // A session that its client has ended is over on all servers, and a forged one is refused.
     let session = team.session().await;
     let ended =
         team.servers[0].request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
@@ -208,7 +208,7 @@ async fn what_a_client_watches_at_one_server_is_told_on_its_stream_at_another() 
     let session = team.session().await;
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(team.post(0, Some(&session), &ready).send().await.unwrap().status(), 202);
-    // The stream is at the second server, and open before the first hears what the client wants.
+    // The stream is open on the second server before the first receives the subscription.
     let stream = team.servers[1].request(Method::GET, "/mcp").header("accept", "text/event-stream");
     let mut stream = stream.header("mcp-session-id", &session).send().await.unwrap();
     assert_eq!(stream.status(), 200);
@@ -218,7 +218,7 @@ async fn what_a_client_watches_at_one_server_is_told_on_its_stream_at_another() 
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !seen.contains("notifications/resources/updated") {
         assert!(tokio::time::Instant::now() < deadline, "it is never told: {seen}");
-        // Tools come as long as it takes for the second server to hear of the wish.
+        // Tools are added until the second server knows of the subscription.
         let bundle = format!("/tools/bundles/{}", uuid::Uuid::now_v7());
         let slug = format!("b{}", uuid::Uuid::new_v4().simple());
         assert_eq!(team.servers[0].put(&bundle, json!({"slug": slug})).await.0, 201);
@@ -304,7 +304,7 @@ async fn a_server_that_does_not_keep_what_a_client_missed_says_so() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("another one may"), "{refused}");
     let missed = resume(0, &event).await.text().await.unwrap();
     assert!(missed.contains("done"), "{missed}");
-    // The session's own stream goes on anywhere.
+    // The session's own stream can be resumed on any server.
     let own = format!("{}:common/7", session.split('.').next().unwrap());
     assert_eq!(resume(1, &own).await.status(), 200);
     let end = team.servers[0].request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();

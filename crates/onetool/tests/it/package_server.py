@@ -2,7 +2,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["mcp>=2,<3"]
 # ///
-"""An MCP server made with the official Python package, as most are."""
+"""An MCP server that uses the official Python package, like most."""
 
 import asyncio
 

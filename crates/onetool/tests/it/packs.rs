@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::client::Project;
 
-/// What a command printed, and its exit code.
+/// A command's output and exit code.
 async fn outcome(project: &Project, arguments: &[&str]) -> (String, String, i32) {
     let output = project.command(arguments).output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -25,7 +25,7 @@ fn file(project: &Project) -> PathBuf {
     project.path().join(".onetool/tools/git/git_tools.py")
 }
 
-/// A copy as an older gallery would have left it.
+/// Makes the copy look like one from an older gallery.
 fn make_older(project: &Project) {
     let older = std::fs::read_to_string(file(project)).unwrap().replace("TIMEOUT = 60", "TIMEOUT = 30");
     std::fs::write(file(project), &older).unwrap();
@@ -41,7 +41,7 @@ async fn a_pack_is_added_to_the_project_and_works() {
     assert!(out.starts_with("wrote ") && out.contains("git_tools.py"), "{out}");
     assert_eq!(state(&project, "git", "project").await, "added");
     let (out, err, code) = outcome(&project, &["call", "git.status"]).await;
-    // The folder is not a repository: what comes back is what git says, through the pack.
+    // The folder is not a repository: the pack passes on git's error.
     assert!(code == 1 && format!("{out}{err}").contains("not a git repository"), "{out} {err}");
     let run =
         tokio::process::Command::new("git").args(["init", "-q", "-b", "trunk"]).current_dir(project.path()).status();
@@ -131,7 +131,7 @@ async fn a_pack_of_your_own_is_left_alone() {
         let (_, err, code) = outcome(&project, &command).await;
         assert!(code == 1 && err.contains("not from the gallery"), "{command:?} {err}");
     }
-    // Nothing of several is written when one cannot be.
+    // If one pack cannot be written, none is.
     assert_eq!(outcome(&project, &["packs", "add", "plot", "git"]).await.2, 1);
     assert_eq!(state(&project, "plot", "project").await, "-");
     assert_eq!(std::fs::read_to_string(file(&project)).unwrap(), "def mine(): ...\n");

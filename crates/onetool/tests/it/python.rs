@@ -1,13 +1,13 @@
-//! What models write gives what Python gives: every snippet of `cases/python`, and the walls around files.
+//! Typical model code behaves as in Python: every snippet of `cases/python`, and the restrictions on files.
 
 use std::path::Path;
 
 use crate::client::Project;
 
-/// A line that stands between two snippets of a file.
+/// The separator between two snippets of a file.
 const BETWEEN: &str = "# %%\n";
 
-/// Runs every snippet of a file by itself, and prints what each printed as a JSON list.
+/// Runs every snippet of a file separately, and prints the output of each as a JSON list.
 const PEER: &str = "import contextlib, io, json, sys\nout = []\n\
     for snippet in open(sys.argv[1], encoding='utf-8').read().split('# %%\\n'):\n\
     \x20   text = io.StringIO()\n\
@@ -16,7 +16,7 @@ const PEER: &str = "import contextlib, io, json, sys\nout = []\n\
     \x20   out.append(text.getvalue())\n\
     print(json.dumps(out))";
 
-/// A value that calls a tool while it is written would wait for itself.
+/// Serializing a value that calls a tool meanwhile must not deadlock.
 #[tokio::test]
 async fn a_value_that_reads_a_file_to_show_itself_does_not_hang() {
     let project = Project::with("run: {engine: cpython}\n");
@@ -26,7 +26,7 @@ async fn a_value_that_reads_a_file_to_show_itself_does_not_hang() {
     assert_eq!(client.run(code).await.text, "<A object whose repr raised RuntimeError>");
 }
 
-/// Each snippet runs in `python3` and in both engines; what it prints must be the same, byte for byte.
+/// Each snippet runs in `python3` and in both engines; the output must be identical.
 #[tokio::test]
 async fn snippets_print_what_python_prints() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/python");
@@ -92,7 +92,7 @@ async fn a_large_file_is_read_within_the_memory_limit() {
     assert_eq!(client.ok(code).await, rows.to_string());
 }
 
-/// With Monty alone, files are the same calls of the file pack.
+/// With Monty only, file access uses the same calls of the file pack.
 #[tokio::test]
 async fn files_work_in_monty_too() {
     let project = Project::with("run: {engine: monty}\n");
@@ -133,13 +133,13 @@ async fn files_work_in_monty_too() {
     assert!(client.err("open('b.txt').read()").await.contains("run.files: off"));
 }
 
-/// What is printed comes while the code runs, in both engines, and nothing of it twice or cut.
+/// Printed text arrives while the code runs, in both engines, neither repeated nor truncated.
 #[tokio::test]
 async fn printed_text_is_streamed_to_the_terminal() {
     use tokio::io::AsyncReadExt as _;
     let project = Project::empty();
     for class in ["", "class B(int):\n    pass\n"] {
-        // It prints, and then waits for a file: whoever reads the text makes it.
+        // Prints, and then waits for a file, which the reader of the text creates.
         let code = format!("{class}print('first')\nwhile not file.glob('go'):\n    pass\nprint('second', end='')\n7");
         let mut child = project.command(&["run", &code]).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
@@ -163,7 +163,7 @@ async fn printed_text_is_streamed_to_the_terminal() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("once\n"));
 }
 
-/// Names last across commands; the process that keeps them ends with its last session.
+/// Names persist across commands; the process that holds them ends with its last session.
 #[tokio::test]
 async fn a_session_lasts_from_command_to_command() {
     let project = Project::with("run: {session_idle: 60}\n");
@@ -202,7 +202,7 @@ async fn a_key_that_a_tool_misses_is_the_argument_in_monty_too() {
     assert!(client.err("a = t.lookup('x')\na").await.starts_with("KeyError: 'x'"));
 }
 
-/// A picture, a KeyError with its key, a run that is interrupted, and output for a pipe.
+/// An image, a KeyError with its key, an interrupted run, and output to a pipe.
 #[tokio::test]
 async fn what_comes_out_is_usable() {
     let project = Project::with("output: {max_inline_size: 1000}\n");
@@ -217,7 +217,7 @@ async fn what_comes_out_is_usable() {
     assert_eq!(String::from_utf8(piped.stdout).unwrap().trim_end().len(), 5000);
 }
 
-/// The interrupt key reaches everything in the terminal: it ends the run, and does not count as a crash of an engine.
+/// The interrupt key reaches all processes of the terminal: it ends the run, and does not count as an engine crash.
 #[tokio::test]
 async fn the_interrupt_key_ends_a_run_in_both_engines() {
     let project = Project::empty();

@@ -1,4 +1,4 @@
-//! What changes on disk comes into force by itself, and what is broken there changes nothing.
+//! Changes on disk take effect automatically, and broken files change nothing.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn folders_that_come_later_are_noticed_too() {
     until(&client, "v()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
     project.write(".onetool/more/aliases.yaml", "alias: {a: ot.version}\n");
     project.write(".onetool/onetool.yaml", "include: [more/aliases.yaml]\n");
-    // What is included is watched as well, wherever it lies.
+    // Included files are watched too, wherever they are.
     until(&client, "a()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
     project.write(".onetool/more/aliases.yaml", "alias: {b: ot.version}\n");
     until(&client, "b()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
@@ -56,11 +56,11 @@ async fn a_broken_file_keeps_the_last_good_state_until_it_is_fixed() {
     assert!(health.contains("degraded"), "{health}");
     assert_eq!(client.ok("v()").await, version);
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
-    // Asking for it makes no difference, and says why.
+    // An explicit reload makes no difference, and gives the reason.
     let refused = client.err("ot.reload()").await;
     assert!(refused.contains("onetool.yaml: line 1: invalid YAML"), "{refused}");
     assert_eq!(client.ok("v()").await, version);
-    // Nor does another file that is fine.
+    // Nor does another file that is valid.
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
     client.err("ot.reload()").await;
     assert!(client.run("$two").await.is_error);
@@ -104,7 +104,7 @@ def tell() -> str:
     let health = until(&client, "ot.health()", |answer| answer.contains("stays in force")).await;
     assert!(!health.contains("third-word"), "{health}");
     assert_eq!(client.ok("teller.tell()").await, "word: drow-dnoces");
-    // The secret itself never comes back.
+    // The secret itself is never returned.
     assert_eq!(client.ok("teller.tell()[6:][::-1]").await, "[REDACTED]");
 }
 
@@ -117,7 +117,7 @@ async fn tools_may_be_edited_and_removed_while_they_are_served() {
     project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 2}\ndef g(): return 0\n");
     assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
     project.write(".onetool/tools/live/live_tools.py", "def g(: return 0\n");
-    // An edit that cannot be read keeps the last good version, and health says so.
+    // An edit that cannot be parsed keeps the last valid version, and health reports it.
     assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
     let health = client.ok("ot.health()").await;
     assert!(health.contains("live_tools.py") && health.contains("line 1: "), "{health}");

@@ -10,14 +10,14 @@ async fn packages_are_installed_once_and_work_offline_afterwards() {
     let client = project.serve().await;
     let code = "import six, iniconfig\nsix.__version__, iniconfig.__name__";
     assert_eq!(client.ok(code).await, "[\"1.16.0\",\"iniconfig\"]");
-    // A folder of its own is all that can be read.
+    // Only its own folder can be read.
     let library = client.ok("import six\nsix.__file__").await;
     assert!(library.contains("/environments/") && library.ends_with("/site-packages/six.py"), "{library}");
     let lock = std::path::Path::new(&library).parent().unwrap().parent().unwrap().join("packages.lock");
     assert!(std::fs::read_to_string(&lock).unwrap().contains("iniconfig==2.0.0"));
     let text = client.err("file.write('requirements.txt', 'evil')").await;
     assert!(text.starts_with("PermissionError:"), "{text}");
-    // What is not there is named with its key.
+    // A missing package is reported with its configuration key.
     let text = client.err("import attr").await;
     assert!(text.starts_with("ModuleNotFoundError:") && text.contains("run: {packages: ["), "{text}");
     drop(client);
@@ -37,7 +37,7 @@ async fn a_package_that_does_not_exist_leaves_python_without_packages() {
     assert!(health.contains("run.packages") && health.contains("uv could not install"), "{health}");
 }
 
-/// Frames become records, arrays lists, figures and pictures images; also through the zygote's preloaded modules.
+/// Frames become records, arrays lists, figures and pictures images; also with the zygote's preloaded modules.
 #[tokio::test]
 async fn values_of_packages_come_out_plain() {
     let project = Project::with(
@@ -80,10 +80,10 @@ async fn values_of_packages_come_out_plain() {
         let answer = client.run(code).await;
         let image = answer.content.iter().find(|block| block["type"] == "image");
         let image = image.unwrap_or_else(|| panic!("{code}\n{}", answer.text));
-        // What every PNG begins with, in base64.
+        // The signature of PNG files, in base64.
         assert!(image["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "{code}");
     }
-    // Packages change nothing about the walls.
+    // Packages do not weaken the restrictions.
     for code in ["import os\nos.fork()", "import socket\nsocket.socket()", "open('/etc/passwd')"] {
         assert!(client.err(code).await.starts_with("PermissionError:"), "{code}");
     }

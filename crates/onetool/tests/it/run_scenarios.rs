@@ -1,5 +1,6 @@
-//! Scenarios of `run()` that need more than a command and its answer: files that appear, time that passes, a server
-//! behind the server. The others are cases.
+//! Scenarios of `run()` that need more than a command and its answer: new files, passing time, a server behind the
+//! server.
+//! The others are cases.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::client::{BINARY, Client, PATIENCE, Project};
 
-/// A tool file whose function gives as much text as asked for.
+/// A tool file whose function returns text of the requested size.
 const BIG: &str = "pack = 'demo'\n\n\ndef big(size: int, lines: int = 1) -> str:\n    \"\"\"Text.\"\"\"\n    return '\\n'.join(['x' * (size // lines)] * lines)\n";
 
 fn with_output(settings: &str) -> Project {
@@ -17,7 +18,7 @@ fn with_output(settings: &str) -> Project {
     project
 }
 
-/// The files of stored results, by the ends of their names.
+/// The files of stored results, by suffix.
 fn stored(project: &Project, end: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(project.path().join(".onetool/tmp")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().path()).filter(|path| path.to_string_lossy().ends_with(end)).collect()
@@ -60,7 +61,7 @@ async fn summary_response_format_has_every_field() {
     assert!(summary["summary"].as_str().unwrap().contains("100 lines"), "{summary}");
     let handle = summary["handle"].as_str().unwrap();
     assert_eq!(summary["query"], format!("ot.result(handle='{handle}', offset=1, limit=50)"));
-    // The hint works as it stands.
+    // The hint works as written.
     let page = client.ok(summary["query"].as_str().unwrap()).await;
     assert!(page.contains("xxx"), "{page:.200}");
 }
@@ -154,7 +155,7 @@ async fn internal_tool_prefix_matching_is_applied() {
     assert_eq!(client.ok("file.read(p='a.txt', off=2, li=1)").await, whole);
 }
 
-/// What is organised in modules is a matter of the source; that each does its part shows in one command.
+/// Checks the module structure in the source, and that one command uses each module.
 #[tokio::test]
 async fn runner_focused_on_orchestration_uses_its_modules() {
     let runner = concat!(

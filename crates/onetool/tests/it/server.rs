@@ -1,4 +1,4 @@
-//! The server as a client meets it: what it lists, many runs at once, cancellation, and its end.
+//! The server from a client's perspective: its list of tools, concurrent runs, cancellation, and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ async fn a_cancelled_run_stops_and_others_go_on() {
     let started = Instant::now();
     assert_eq!(client.ok("1 + 1").await, "2");
     assert!(started.elapsed() < Duration::from_secs(30));
-    // The child that spun is gone.
+    // The spinning child has ended.
     eventually("the spinning child ends", || before.iter().all(|&child| !is_alive(child))).await;
 }
 
@@ -116,7 +116,7 @@ async fn serve_speaks_on_standard_output_whatever_the_configuration_binds() {
     let project = Project::with("server: {bind: '127.0.0.1:0'}\n");
     let client = project.serve().await;
     assert_eq!(client.ok("1 + 1").await, "2");
-    // Only `--http` asks for HTTP; the configuration says where.
+    // Only `--http` enables HTTP; the configuration sets the address.
     let server = project.serve_http_with(&["serve", "--http"]).await;
     assert_eq!(server.get("/tools/bundles").await.0, 200);
     server.stop().await;
@@ -157,6 +157,6 @@ async fn a_name_that_is_missing_says_why() {
     let gone = client.err("gone.f()").await;
     assert!(gone.contains("the server 'gone' is disabled: ") && gone.contains("NO_SUCH_SECRET"), "{gone}");
     assert_eq!(client.ok("json.dumps(1)").await, "1");
-    // Neither the loose file nor a module is a problem of the whole.
+    // Neither the loose file nor a module affects overall health.
     assert!(!client.ok("ot.health()['problems']").await.contains("loose.py"));
 }

@@ -1,4 +1,4 @@
-//! Sessions: names that last from run to run, whose they are, and how they end.
+//! Sessions: names that persist between runs, their owners, and their end.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ async fn names_imports_and_functions_last_in_a_session_alone() {
         client.ok(&format!("{A}if rate == 6:\n    return rate")).await,
         "Code executed successfully (no value returned)"
     );
-    // A name that is a pack too is the session's own.
+    // A variable with the name of a pack takes precedence in the session.
     assert_eq!(client.ok(&format!("{A}file = Row()\nfile.x = 1\nfile.x")).await, "1");
     assert_eq!(client.ok(&format!("{A}file.x")).await, "1");
-    // A file that is left open is stored, and goes on.
+    // An open file is saved with the session, and continues.
     client.ok(&format!("{A}out = open('log.txt', 'w')\nout.write('one\\n')")).await;
     assert_eq!(
         client.ok(&format!("{A}out.write('two\\n')\nout.close()\nopen('log.txt').read()")).await.trim_end(),
         "one\ntwo"
     );
-    // Elsewhere nothing of it is known but where it is.
+    // Outside the session its names are unknown, but the error says where they are.
     let text = client.err("f(1)").await;
     assert!(text.starts_with("NameError:") && text.contains("__session__ = \"a\""), "{text}");
     let text = client.err("__session__ = 'b'\nrate").await;
@@ -74,13 +74,13 @@ async fn a_session_ends_on_request_with_its_run_or_when_it_is_idle() {
     assert_eq!(client.ok("ot.end_session('a')").await, "OK: session 'a' ended");
     let text = client.err("ot.end_session('a')").await;
     assert!(text.starts_with("ValueError: no session 'a' is open"), "{text}");
-    // In the code: after its run, or the one that was used last.
+    // From code: after its own run, or for the most recently used session.
     client.ok(&format!("{A}x = 1\n__session__ = None")).await;
     assert_eq!(client.ok("ot.sessions()").await, "[]");
     client.ok(&format!("{A}x = 1")).await;
     assert_eq!(client.ok("__session__ = None").await, "[session 'a' ended]");
     assert_eq!(client.ok("ot.sessions()").await, "[]");
-    // A run that is stopped takes its session along.
+    // A stopped run ends its session.
     client.ok(&format!("{A}x = 1")).await;
     let text = client.err(&format!("{A}while True:\n    pass")).await;
     assert!(text.starts_with("TimeoutError:") && text.contains("session 'a' ended with this run"), "{text}");
@@ -90,7 +90,7 @@ async fn a_session_ends_on_request_with_its_run_or_when_it_is_idle() {
     assert!(text.contains("ended itself with status 3") && text.contains("session 'a' ended"), "{text}");
     assert!(client.ok(&format!("{A}1")).await.starts_with("[session 'a' is new"));
     assert_eq!(client.ok(&format!("{A}2")).await, "2");
-    // No more than allowed, and none for ever.
+    // The number and the lifetime are limited.
     client.ok("__session__ = 'b'\nx = 1").await;
     let text = client.err("__session__ = 'c'\n1").await;
     assert!(text.contains("2 sessions are open (a, b), and run.max_sessions allows 2"), "{text}");
@@ -128,7 +128,7 @@ async fn what_is_not_a_session_is_refused_before_anything_runs() {
     assert!(text.starts_with("RuntimeError:") && text.contains("run.engine"), "{text}");
 }
 
-/// A thread that an earlier run left behind takes no orders, and no answers that are not its own.
+/// A thread left behind by an earlier run gets no commands, and no answers for others.
 #[tokio::test]
 async fn what_a_run_leaves_behind_does_not_disturb_the_next() {
     let project = Project::empty();
@@ -157,7 +157,7 @@ async fn sessions_belong_to_their_principal() {
     assert!(text.starts_with("NameError:") && !text.contains("mine"), "{text}");
     assert!(second.err("ot.end_session('b')").await.contains("open sessions: a"));
     second.ok("ot.end_session('a')").await;
-    // The same principal finds it again from another connection.
+    // The same principal finds it again on another connection.
     server.token = Some("first-token-0123456789");
     assert_eq!(server.mcp().await.ok(&format!("{A}secret")).await, "mine");
 }
@@ -172,7 +172,7 @@ async fn clients_without_a_token_share_no_session() {
     assert_eq!(first.ok(&format!("{A}secret")).await, "mine");
 }
 
-/// The child of a session has the walls of any other, and ends with its server.
+/// The child of a session has the same restrictions as any other, and ends with its server.
 #[tokio::test]
 async fn a_session_has_the_same_walls() {
     let project = Project::empty();

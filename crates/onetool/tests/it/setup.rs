@@ -1,5 +1,5 @@
-//! The first hour: servers of other clients are brought along, the configuration is edited in place, and the doctor says
-//! what is missing.
+//! Setup: servers of other clients are imported, the configuration is edited in place, and the doctor reports what is
+//! missing.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::client::{BINARY, Project};
 
-/// What a command printed.
+/// A command's output.
 struct Outcome {
     code: i32,
     out: String,
@@ -31,7 +31,7 @@ fn read(project: &Project, path: &str) -> String {
     std::fs::read_to_string(project.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Six servers in the files of six clients, with everything that makes an import hard.
+/// Six servers in the files of six clients, with everything that makes an import difficult.
 fn with_clients(configuration: &str) -> Project {
     let project = Project::with(configuration);
     project.write(
@@ -105,7 +105,7 @@ async fn servers_of_all_clients_are_imported() {
     assert_eq!(value["security"]["policy"], json!({"notes.read_note": "allow"}));
     assert_eq!(read(&project, ".onetool/secrets.yaml"), "GITHUB_TOKEN: ghp_0123456789abcdef0123\n");
     assert!(read(&project, ".onetool/.gitignore").contains("secrets.yaml"));
-    // Once is enough.
+    // A second import changes nothing.
     let again = outcome(&project, &["import", "--write"]).await;
     assert_eq!(read(&project, ".onetool/onetool.yaml"), text, "{}", again.out);
     assert!(again.err.contains("there is nothing to write"), "{}", again.err);
@@ -133,7 +133,7 @@ async fn a_client_is_pointed_at_onetool_and_back() {
     assert_eq!(read(&project, "home/.codex/config.toml"), codex);
 }
 
-/// What only the client can start stays with it, and a client that has no servers gets OneTool all the same.
+/// A server that only the client can start stays, and a client without servers gets OneTool too.
 #[tokio::test]
 async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_at_onetool() {
     let project = Project::empty();
@@ -168,7 +168,7 @@ async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_
         .await;
         assert_eq!(back.code, 0, "{}{}", back.out, back.err);
         assert_eq!(servers("home/.config/zed/settings.json", "context_servers"), ["clock", "own"]);
-        // What was made for OneTool goes, and what was there is as it was.
+        // Files created for OneTool are removed, and existing ones are restored.
         assert!(!project.path().join("home/.codeium/windsurf/mcp_config.json").exists());
         assert_eq!(read(&project, "home/.claude.json"), r#"{"history": [1]}"#);
     }
@@ -228,7 +228,7 @@ async fn servers_are_added_switched_and_removed_in_place() {
     assert!(unknown.code == 1 && unknown.err.contains("there are: old"), "{}", unknown.err);
 }
 
-/// Many keep their settings elsewhere, under version control.
+/// Many users keep their settings elsewhere, under version control, behind a link.
 #[cfg(unix)]
 #[tokio::test]
 async fn links_and_permissions_of_edited_files_stay() {
@@ -290,7 +290,7 @@ async fn the_doctor_checks_everything_and_says_what_to_do() {
         gone["detail"].as_str().unwrap().contains("no-such-program-anywhere") && gone["hint"].is_string(),
         "{gone}"
     );
-    // Whoever needs a secret, and whoever is switched off, is told so.
+    // Servers that need a secret, or are disabled, are reported.
     let project = Project::with(
         "servers:\n  off: {command: x, enabled: false}\n  keyed: {url: 'https://x.example.org', headers: {K: '${NOT_THERE}'}}\n  slow: {command: sleep, args: ['60'], timeout: 5}\n",
     );
@@ -319,7 +319,7 @@ async fn init_keeps_private_files_out_of_version_control_and_imports() {
     assert!(read(&project, ".onetool/onetool.yaml").contains("\nservers:\n"));
     let ignored = read(&project, ".onetool/.gitignore");
     assert!(ignored.contains("secrets.yaml") && ignored.contains("logs/"), "{ignored}");
-    // A new project begins where the user is.
+    // A new project is created in the current folder.
     let below = project.path().join("inner");
     std::fs::create_dir_all(&below).unwrap();
     assert_eq!(outcome_in(&project, &below, &["init"]).await.code, 0);
@@ -359,7 +359,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below a folder with its content, except copies that we made.
+/// Every file below a folder with its content, except our backups.
 fn files_below(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let mut found = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -391,7 +391,7 @@ async fn files_as_clients_write_them_are_imported() {
         let secret = secret.as_str().unwrap();
         assert!(!shown.out.contains(secret) && !written.contains(secret), "{secret}");
     }
-    // What was written is understood.
+    // The written configuration is valid.
     let health = outcome(&project, &["servers", "list", "--json"]).await;
     assert_eq!(health.code, 0, "{}{}", health.out, health.err);
     let listed: Json = serde_json::from_str(&health.out).unwrap();
@@ -417,7 +417,7 @@ async fn every_client_gets_its_file_back_byte_for_byte() {
     let between = files_below(project.path());
     let unchanged: Vec<_> = before.iter().filter(|(path, text)| between.get(*path) == Some(*text)).collect();
     assert_eq!(unchanged.len(), 1, "only the file of variables stays as it is: {unchanged:?}");
-    // The diff has no secret in it.
+    // The diff contains no secret.
     let secrets: Json = serde_saphyr::from_str(&read(&project, ".onetool/secrets.yaml")).unwrap();
     for secret in secrets.as_object().unwrap().values() {
         assert!(!done.out.contains(secret.as_str().unwrap()), "{secret}\n{}", done.out);
@@ -432,7 +432,7 @@ async fn every_client_gets_its_file_back_byte_for_byte() {
     assert_eq!(after.len(), before.len());
 }
 
-/// What a client wrote into its file meanwhile stays there.
+/// Changes that a client made to its file meanwhile are kept.
 #[tokio::test]
 async fn what_was_added_since_the_import_stays() {
     let project = with_real_clients();
@@ -463,7 +463,7 @@ async fn what_was_added_since_the_import_stays() {
     assert_eq!(read(&project, "home/.config/zed/settings.json"), original.replace("One Dark", "One Light"));
 }
 
-/// A configuration of another OneTool brings what it includes, and the secrets that its servers name.
+/// Importing another OneTool configuration includes its includes, and the secrets that its servers name.
 #[tokio::test]
 async fn a_onetool_configuration_is_imported_with_its_secrets() {
     let project = Project::empty();

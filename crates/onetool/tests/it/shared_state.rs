@@ -1,11 +1,11 @@
-//! Two servers on one PostgreSQL: what one stores, the other has.
+//! Two servers with one PostgreSQL database: data stored by one is available to the other.
 
 use onetool_state_postgres::testing::Server;
 use serde_json::json;
 
 use crate::client::{HttpServer, PATIENCE, Project};
 
-/// Asks until the answer has this status.
+/// Sends requests until the answer has this status.
 async fn eventually(server: &HttpServer, path: &str, wanted: u16) {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -88,11 +88,11 @@ async fn the_database_goes_and_comes_back_and_nothing_needs_a_restart() {
     .await
     .unwrap();
     eventually(&server, "/readyz", 503).await;
-    // What needs no shared state goes on, and so does what is known.
+    // Operations without shared state continue to work, and so do cached ones.
     assert_eq!(client.ok("6 * 7").await, "42");
     assert_eq!(client.ok("file.write('a.txt', 'x') and 1").await, "1");
     assert_eq!(server.get(&bundle).await.0, 200);
-    // The rest says so, within seconds.
+    // The others report it within seconds.
     let (status, body) = server.put(&format!("/tools/bundles/{}", uuid::Uuid::now_v7()), json!({"slug": "new"})).await;
     assert_eq!(status, 503, "{body}");
     assert!(body.to_string().contains("the shared state is unavailable"), "{body}");
@@ -112,7 +112,7 @@ async fn the_database_goes_and_comes_back_and_nothing_needs_a_restart() {
     eventually(&server, "/readyz", 200).await;
     assert_eq!(server.put(&format!("/tools/bundles/{}", uuid::Uuid::now_v7()), json!({"slug": "new"})).await.0, 201);
     assert_eq!(client.ok(&format!("ot.result(handle='{handle}', offset=20000)['lines']")).await, "[\"19999\"]");
-    // What was counted meanwhile is written now.
+    // Pending statistics are written now.
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
         let stats = client.ok("str(ot.stats())").await;
@@ -151,7 +151,7 @@ async fn two_servers_share_switches_saved_code_plans_shapes_and_rate_limits() {
     }
     let clients = [one.mcp().await, other.mcp().await];
 
-    // A tool that is switched off here is off there.
+    // A tool that is disabled here is disabled there.
     assert_eq!(clients[1].ok("mine.one()").await, "1");
     let (status, body) = one.patch("/api/tools/mine.one", json!({"isEnabled": false})).await;
     assert!(status < 300, "{status} {body}");
@@ -160,7 +160,7 @@ async fn two_servers_share_switches_saved_code_plans_shapes_and_rate_limits() {
         assert!(tokio::time::Instant::now() < until, "the switch never arrives");
     }
 
-    // Code that was saved, plans, and what results look like.
+    // Saved code, plans, and shapes of results.
     clients[0].ok("n = 2\not.save('doubled', 'Twice a number', parameters=['n'])\nn * 2").await;
     let until = tokio::time::Instant::now() + PATIENCE;
     while clients[1].run("saved.doubled(n=4)").await.text != "8" {
@@ -174,7 +174,7 @@ async fn two_servers_share_switches_saved_code_plans_shapes_and_rate_limits() {
         clients[1].ok("mine.rows()\nmine.rows()").await;
     }
 
-    // One limit for both.
+    // One limit for both servers.
     let bundle = format!("/tools/bundles/{}", uuid::Uuid::now_v7());
     assert_eq!(one.put(&bundle, json!({"slug": "api"})).await.0, 201);
     let tool = json!({"type": "http", "description": "Asks", "argSchema": {"type": "object"}, "maxCallsPerMinute": 10,
@@ -192,6 +192,6 @@ async fn two_servers_share_switches_saved_code_plans_shapes_and_rate_limits() {
             _ => panic!("{status} {body}"),
         }
     }
-    // A token comes back every six seconds.
+    // One token is added every six seconds.
     assert!((10..=16).contains(&granted), "{granted}");
 }

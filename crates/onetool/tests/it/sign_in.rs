@@ -41,7 +41,7 @@ async fn visit(url: &str) -> u16 {
     onetool_outbound::client_builder().build().unwrap().get(url).send().await.unwrap().status().as_u16()
 }
 
-/// A browser that opens what it is given and closes itself.
+/// A browser that follows the address it is given and closes itself.
 fn browser(project: &Project) -> PathBuf {
     let path = project.write(
         "browser",
@@ -74,7 +74,7 @@ async fn a_server_is_signed_in_to_and_out_of_on_the_command_line() {
     assert!(out.starts_with("client-1 of"), "{out}{err}");
     let (out, ..) = run(&["servers", "list", "--json"]).await;
     assert!(out.contains("\"state\": \"signed in\"") || out.contains("\"state\":\"signed in\""), "{out}");
-    // No tool reads what was given out, by whatever way.
+    // No tool can read the credentials, in any way.
     let folder = project.home().join(".onetool/credentials");
     let file = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
     let file = file.filter(|path| path.is_file()).max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap();
@@ -97,7 +97,7 @@ async fn a_server_is_signed_in_to_and_out_of_on_the_command_line() {
     assert!(code == Some(1) && err.contains("no server is named 'nobody'; there are: web"), "{err}");
 }
 
-/// Whoever uses a server on another machine is sent back to it.
+/// A user of a server on another machine is redirected back to it.
 #[tokio::test]
 async fn a_public_server_takes_the_browser_back() {
     let guarded = Guarded::start();
@@ -114,7 +114,7 @@ async fn a_public_server_takes_the_browser_back() {
     let shown = client.get(begun["url"].as_str().unwrap_or_else(|| panic!("{begun}"))).send().await.unwrap();
     let back = shown.headers()["location"].to_str().unwrap().to_owned();
     let query = back.strip_prefix("https://Tools.example.org/oauth/callback?").unwrap_or_else(|| panic!("{back}"));
-    // Without a token, under the public name; what belongs to no sign-in is refused.
+    // Without a token, under the public name; a callback without a pending sign-in is refused.
     let visit = async |query: &str| {
         let visited = client.get(format!("{}/oauth/callback?{query}", server.base)).header("Host", "tools.example.org");
         let answer = visited.send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Several servers with one state: what one has under way is seen, ended and decided at another.
+//! Several servers with shared state: active work of one can be seen, ended and decided on another.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ run: {timeout: 600}
 ";
 const LONG: &str = "import time; time.sleep(500); 'done'";
 
-/// Two servers with one state, and folders of their own.
+/// Two servers with shared state and separate folders.
 struct Team {
     projects: [Project; 2],
     servers: [HttpServer; 2],
@@ -57,13 +57,13 @@ impl Team {
         self.ask(server, who, Method::DELETE, path, Json::Null).await.0
     }
 
-    /// A stream of events of one server.
+    /// The event stream of one server.
     async fn events(&self, server: usize, who: &str) -> Events {
         let request = self.servers[server].anonymous(Method::GET, "/api/events").bearer_auth(who);
         Events::of(request.header("accept", "text/event-stream").send().await.unwrap())
     }
 
-    /// A long run at the first server: its id, and its events.
+    /// Starts a long run on the first server; returns its id and its events.
     async fn run(&self, who: &str, key: Option<&str>) -> (String, Events) {
         let request = self.servers[0].anonymous(Method::POST, "/api/runs").bearer_auth(who);
         let request = request.header("accept", "text/event-stream").json(&json!({"command": LONG}));
@@ -76,12 +76,12 @@ impl Team {
         (started["run"].as_str().unwrap().to_owned(), events)
     }
 
-    /// What waits for a permission, as one server lists it.
+    /// Pending permissions, as listed by one server.
     async fn waiting(&self, server: usize) -> Vec<Json> {
         self.get(server, ROOT, "/api/approvals").await["approvals"].as_array().unwrap().clone()
     }
 
-    /// The one call that waits, once a server lists it.
+    /// The only waiting call, once a server lists it.
     async fn one_waiting(&self, server: usize) -> Json {
         let listed = until("it is listed", async || Some(self.waiting(server).await).filter(|list| !list.is_empty()));
         let mut listed = listed.await;
@@ -100,7 +100,7 @@ impl Team {
         self.ask(server, ROOT, Method::POST, &path, json!({"decision": decision})).await.0
     }
 
-    /// Calls a tool at the first server that needs a permission, over REST.
+    /// Calls a tool that needs permission on the first server, over REST.
     fn write(&self) -> tokio::task::JoinHandle<(u16, Json)> {
         let request = self.servers[0].anonymous(Method::POST, "/api/tools/file.write/invoke").bearer_auth(ANA);
         let request = request.json(&json!({"args": {"path": "a.txt", "content": "x"}}));
@@ -119,7 +119,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-/// Server-sent events, one after another.
+/// Server-sent events, one at a time.
 struct Events {
     response: Response,
     text: String,
@@ -131,7 +131,7 @@ impl Events {
         Self { response, text: String::new() }
     }
 
-    /// The next event of this name that is wanted.
+    /// The next event of this name that matches.
     async fn until(&mut self, name: &str, is_wanted: impl Fn(&Json) -> bool) -> Json {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -240,7 +240,7 @@ async fn a_call_that_waits_at_one_server_is_decided_at_another() {
     assert_eq!(call.await.unwrap().0, 200);
     team.nothing_waits().await;
 
-    // For good, as far as the first server goes.
+    // For the rest of the session, on the first server.
     let call = team.write();
     let waiting = team.one_waiting(1).await;
     assert_eq!(team.decide(1, &waiting["id"], "session").await, 204);

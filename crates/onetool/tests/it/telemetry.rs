@@ -1,4 +1,4 @@
-//! Spans arrive at a collector: the run is the trace, calls are its children, and their calls are theirs.
+//! Spans arrive at a collector: the run is the trace, its calls are children, and nested calls are children of those.
 
 use axum::Json as Body;
 use axum::http::HeaderMap;
@@ -32,7 +32,7 @@ impl Collector {
         Self { endpoint, requests }
     }
 
-    /// All spans so far; the sender has ended, so no more will come.
+    /// All spans so far; the sender has ended, so no more will arrive.
     fn spans(&mut self) -> Vec<Json> {
         let mut spans = Vec::new();
         while let Ok((_, body)) = self.requests.try_recv() {
@@ -101,7 +101,7 @@ def outer() -> str:
     assert_eq!(attribute(read, "error.type")["stringValue"], "FileNotFoundError");
     assert_eq!(attribute(outer, "gen_ai.tool.name")["stringValue"], "deep.outer");
     assert_eq!(attribute(outer, "error.type"), Json::Null);
-    // Every run has its own trace; the log names it, too.
+    // Every run has its own trace, which the log names too.
     let log = std::fs::read_to_string(project.path().join(".onetool/logs/onetool.log")).unwrap();
     assert!(log.contains(trace), "{log}");
     run(&project, "1").await;
@@ -128,12 +128,12 @@ async fn a_server_delivers_while_it_runs_and_a_reload_changes_where() {
 
 #[tokio::test]
 async fn a_collector_that_is_gone_or_silent_costs_only_the_spans() {
-    // It takes connections and never answers.
+    // Accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = |listener: &TcpListener| format!("http://user:a-long-password@{}", listener.local_addr().unwrap());
     let project = Project::with(&format!("telemetry: {{otlp_endpoint: '{}'}}\n", endpoint(&silent)));
     assert_eq!(run(&project, "1 + 1").await, "2\n");
-    // Nobody is there.
+    // Nothing listens.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let project = Project::with(&format!("telemetry: {{otlp_endpoint: '{}'}}\n", endpoint(&gone)));
     drop(gone);
@@ -154,7 +154,7 @@ async fn a_collector_that_is_gone_or_silent_costs_only_the_spans() {
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// The spans of a trace that has arrived at a collector, once there are as many as wanted.
+/// The spans of a trace at a collector, once there are as many as expected.
 async fn trace_of(collector: &mut Collector, count: usize) -> Vec<Json> {
     let mut spans: Vec<Json> = Vec::new();
     let until = tokio::time::Instant::now() + PATIENCE;
@@ -174,7 +174,7 @@ from onetool import trace_headers
 def seen() -> dict:
     return trace_headers()
 ";
-    // An HTTP API that tells what it was sent.
+    // An HTTP API that echoes its request.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let api = format!("http://{}", listener.local_addr().unwrap());
     let echo = |headers: HeaderMap| async move {
@@ -226,11 +226,11 @@ def seen() -> dict:
     parent_of("worker.seen", &seen[0]["traceparent"]);
     parent_of("api.echo", &seen[1]["parent"]);
     assert_eq!((&seen[0]["tracestate"], &seen[1]["state"]), (&"vendor=1".into(), &"vendor=1".into()), "{seen}");
-    // The run of the server behind is part of our call.
+    // The run of the nested server is part of our call.
     let call = named(&spans, "behind.run");
     let inner = spans.iter().find(|span| span["name"] == "run" && span["spanId"] != root["spanId"]).unwrap();
     assert_eq!(inner["parentSpanId"], call["spanId"]);
-    // The log names both: the run, by which it is found here, and the trace.
+    // The log contains both the run and the trace.
     let log = std::fs::read_to_string(project.path().join(".onetool/logs/onetool.log")).unwrap();
     let line = log.lines().find(|line| line.contains("\"worker.seen\"") && line.contains("duration_ms")).unwrap();
     let line: Json = serde_json::from_str(line).unwrap();

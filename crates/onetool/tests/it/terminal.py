@@ -1,4 +1,4 @@
-"""Runs a command at a terminal of its own, answers the first question with a line, and prints all that was shown.
+"""Runs a command in a separate terminal, answers the first question with a line, and prints everything that was shown.
 
 usage: terminal.py ANSWER PROGRAM [ARGUMENT ...]
 """

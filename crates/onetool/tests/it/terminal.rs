@@ -1,4 +1,4 @@
-//! Commands on a real terminal: questions that are asked there, and what is shown.
+//! Commands on a real terminal: their questions and output.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use serde_json::json;
 
 use crate::client::{BINARY, Project};
 
-/// Runs a command on a terminal, types each answer once its question is there, and gives what the terminal showed with
-/// the exit code.
+/// Runs a command on a terminal, types each answer once its question appears, and returns the terminal's output with
+/// the
+/// exit code.
 pub async fn on_terminal(
     project: &Project,
     steps: &[(&str, &str)],
@@ -44,7 +45,7 @@ async fn permission_is_asked_for_in_the_terminal() {
         assert!(code == 0 && shown.contains("path='a.txt'"), "{code} {shown}");
         std::fs::remove_file(project.path().join("a.txt")).unwrap();
     }
-    // Without a terminal nobody is there.
+    // Without a terminal nobody can be asked.
     let output = project.command(&["run", write]).output().await.unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("needs the user's permission"), "{told}");
@@ -75,7 +76,7 @@ async fn init_asks_two_questions_and_keeps_private_files_out_of_git() {
     let configuration = std::fs::read_to_string(project.path().join(".onetool/onetool.yaml")).unwrap();
     assert!(configuration.contains("mcp-server-time"), "{configuration}");
     let ignored = std::fs::read_to_string(project.path().join(".onetool/.gitignore")).unwrap();
-    // Results are kept in tmp.
+    // Results are stored in tmp.
     for name in ["secrets.yaml", "logs/", "tmp/"] {
         assert!(ignored.lines().any(|line| line == name), "{name}: {ignored}");
     }

@@ -1,6 +1,6 @@
 """Runs a command on a terminal: `terminal_steps.py '[["question", "answer"], …]' program argument…`.
 
-Waits for each text, then types its answer; `^C` is the interrupt key. Prints what the terminal showed, and ends with the
+Waits for each text, then types its answer; `^C` is the interrupt key. Prints the terminal's output, and exits with the
 command's exit code."""
 
 import json

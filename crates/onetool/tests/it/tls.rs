@@ -1,4 +1,4 @@
-//! HTTPS by a certificate and a key in files, which may be replaced while the server runs.
+//! HTTPS with a certificate and a key in files, which may be replaced while the server runs.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use reqwest::Method;
 
 use crate::client::{PATIENCE, Project};
 
-/// Writes a certificate that signs itself, with its key.
+/// Writes a self-signed certificate with its key.
 fn certificate(project: &Project, name: &str) {
     let folder = project.path().join(".onetool/tls");
     std::fs::create_dir_all(&folder).unwrap();
@@ -27,12 +27,12 @@ fn certificate(project: &Project, name: &str) {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // The key first: for a moment the two do not match, and the server must bear that.
+    // The key first: for a moment the two do not match, which the server must tolerate.
     std::fs::rename(folder.join("new.key"), folder.join("server.key")).unwrap();
     std::fs::rename(folder.join("new.pem"), folder.join("server.pem")).unwrap();
 }
 
-/// A client that trusts the certificate as it is now.
+/// A client that trusts the current certificate.
 fn client(project: &Project) -> reqwest::Client {
     let pem = std::fs::read(project.path().join(".onetool/tls/server.pem")).unwrap();
     onetool_outbound::client_builder().tls_certs_only([reqwest::Certificate::from_pem(&pem).unwrap()]).build().unwrap()
@@ -48,14 +48,14 @@ async fn https_is_served_and_a_new_certificate_drops_nobody() {
     assert!(server.base.starts_with("https://127.0.0.1:"), "{}", server.base);
     let first = client(&project);
     let ready = format!("{}/readyz", server.base);
-    // Read to its end, so that the connection is kept.
+    // The body is read to its end, so that the connection is kept.
     let ask = async |client: reqwest::Client| {
         let answer = client.request(Method::GET, &ready).timeout(PATIENCE).send().await?;
         let status = answer.status().as_u16();
         answer.bytes().await.map(|_| status)
     };
     assert_eq!(ask(first.clone()).await.unwrap(), 200);
-    // Whoever speaks plain HTTP gets nothing, and the server goes on.
+    // Plain HTTP fails, and the server continues.
     assert!(server.anonymous(Method::GET, "/readyz").send().await.is_err());
     let plain = ready.replace("https:", "http:");
     assert!(onetool_outbound::client_builder().build().unwrap().get(&plain).send().await.is_err());
@@ -67,11 +67,11 @@ async fn https_is_served_and_a_new_certificate_drops_nobody() {
         assert!(tokio::time::Instant::now() < until, "the new certificate is never used");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    // The first client's connection goes on, though it would not be made again.
+    // The first client's connection continues, although a new one would fail.
     assert_eq!(ask(first).await.unwrap(), 200);
     assert!(ask(client_of_the_first(&project)).await.is_err());
 
-    // A file that is broken changes nothing.
+    // A broken file changes nothing.
     project.write(".onetool/tls/server.pem", "nonsense");
     let log = || std::fs::read_to_string(project.path().join(".onetool/logs/onetool.log")).unwrap_or_default();
     crate::client::eventually("the broken file is told of", || log().contains("the certificate in use stays")).await;
@@ -79,7 +79,7 @@ async fn https_is_served_and_a_new_certificate_drops_nobody() {
     server.stop().await;
 }
 
-/// A client that trusts another certificate than the server has.
+/// A client that trusts a certificate other than the server's.
 fn client_of_the_first(_: &Project) -> reqwest::Client {
     let other = Project::with("");
     certificate(&other, "first");

@@ -1,4 +1,4 @@
-//! Folder trust: what came with a repository waits for the user, what was made here just works.
+//! Folder trust: files that came with a repository wait for the user, files created here just work.
 
 use std::process::Command;
 

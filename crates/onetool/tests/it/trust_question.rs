@@ -1,4 +1,4 @@
-//! The question whether a folder is trusted: at the terminal, and through MCP clients that can ask their user.
+//! The question whether to trust a folder: at the terminal, and through MCP clients that can ask their user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::client::{Answer, BINARY, HttpServer, Project, call, reply};
 
-/// A repository that somebody cloned, with a tool file, a server, and a name that tries to write lines of its own.
+/// A cloned repository with a tool file, a server, and a name that tries to inject lines.
 fn cloned() -> Project {
     let project = Project::with(&format!(
         "servers:\n  evil: {{command: sh, args: [-c, \"touch {}; sleep 60\"]}}\n",
@@ -32,7 +32,7 @@ fn cloned() -> Project {
     project
 }
 
-/// What a person at a terminal sees of a command, who answers every question alike.
+/// The output of a command at a terminal where every question gets the same answer.
 async fn at_terminal(project: &Project, answer: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/terminal.py");
     let mut command = project.command(&[]);
@@ -61,7 +61,7 @@ async fn a_terminal_is_asked_and_a_no_changes_nothing() {
         assert!(shown.contains("onetool trust"), "{answer}: the call itself is refused: {shown}");
         assert!(!project.path().join("started").exists());
     }
-    // Everything harmless works meanwhile, and data stays apart from talk.
+    // Everything harmless works meanwhile, and data stays separate from messages.
     let shown = at_terminal(&project, "n", &["run", "1 + 1"]).await;
     assert!(shown.trim_end().ends_with('2'), "{shown}");
 }
@@ -153,7 +153,7 @@ impl User {
         Self { service, handler }
     }
 
-    /// With the environment's answer to the question.
+    /// With the answer in an environment variable.
     async fn start_decided(project: &Project, decision: &str) -> Self {
         let mut command = project.command(&["serve"]);
         command.env("ONETOOL_TRUST", decision);
@@ -189,7 +189,7 @@ async fn a_clients_user_is_asked_once_and_a_yes_brings_the_parts_to_life() {
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert!(asked[0].contains("server evil: runs sh -c touch"), "{asked:?}");
     assert!(asked[0].contains(".onetool/tools/mine/mine_tools.py"), "{asked:?}");
-    // For good: no other process asks.
+    // Permanently: no other process asks.
     let other = User::start(&project, None).await;
     assert_eq!(other.run("mine.f()").await.text, "1");
     assert_eq!(other.asked().len(), 0);
@@ -241,7 +241,7 @@ async fn a_client_that_cannot_ask_is_told_the_next_step() {
     assert_eq!(client.ok("1 + 1").await, "2");
 }
 
-/// A run of revision 2026-07-28, in which the server asks by a result.
+/// A run of revision 2026-07-28, in which the server asks through a result.
 async fn stateless_run(server: &HttpServer, command: &str, retry: Option<(&Json, Json)>) -> Json {
     let mut params = json!({"name": "run", "arguments": {"command": command}, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

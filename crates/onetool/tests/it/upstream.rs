@@ -9,17 +9,17 @@ use serde_json::json;
 
 use crate::client::{PATIENCE, Project};
 
-/// A server without any package, which can misbehave.
+/// A server without dependencies, which can misbehave.
 fn fixture(mode: &str) -> Project {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let server = json!({"command": "python3", "args": [file, "--mode", mode]});
     Project::with(&json!({"servers": {"up": server, "gone": {"command": "no-such-program-anywhere"}}}).to_string())
 }
 
-/// A server made with the official Python package.
+/// A server that uses the official Python package.
 fn package_server() -> Project {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/package_server.py");
-    // Where packages come from is this machine's business, and a server is told nothing of it by itself.
+    // The package source depends on this machine, and a server does not inherit these variables.
     let is_of_packages = |name: &str| name == "HOME" || ["UV_", "PIP_"].iter().any(|prefix| name.starts_with(prefix));
     let environment: serde_json::Map<_, _> =
         std::env::vars().filter(|(name, _)| is_of_packages(name)).map(|(name, value)| (name, value.into())).collect();
@@ -77,7 +77,7 @@ async fn one_call_alone_that_outlasts_its_run_is_told_so() {
     });
     let project = Project::with(&configuration.to_string());
     let client = project.serve().await;
-    // Its first call may have to wait for the server.
+    // The first call may have to wait for the server.
     let patience = Instant::now() + PATIENCE;
     while client.run("up.echo(text='x')").await.text != "x" {
         assert!(Instant::now() < patience, "the server never answered");
@@ -87,7 +87,7 @@ async fn one_call_alone_that_outlasts_its_run_is_told_so() {
     assert!(late.text.contains("up.hang"), "{late:?}");
 }
 
-/// How long a call took is another thing each time.
+/// Removes durations, which differ each time.
 fn without_times(text: &str) -> String {
     let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
     text.split(' ').map(|word| if is_number(&word) { "N" } else { word }).collect::<Vec<_>>().join(" ")
@@ -121,7 +121,7 @@ async fn cancelling_a_run_reaches_the_server() {
         json!({"command": format!("package.slow(file={:?})", note.display().to_string())}).as_object().cloned();
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let handle = client.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap();
-    // Once another call has been answered, the first has long been under way.
+    // Once another call has been answered, the first one is certainly active.
     assert_eq!(client.run("package.echo(text='meanwhile')").await.text, "meanwhile");
     handle.cancel(Some("enough".to_owned())).await.unwrap();
     let started = Instant::now();
@@ -135,7 +135,7 @@ async fn cancelling_a_run_reaches_the_server() {
 async fn a_prompt_takes_an_argument_named_name() {
     let project = fixture("normal");
     let client = project.serve().await;
-    // The second is for full Python.
+    // The second one requires full Python.
     for engine in ["", "class Text(str): pass\n"] {
         let code = format!("{engine}x = up.prompt('label', name='Ada')\nx[0]['content']");
         assert_eq!(client.ok(&code).await, "Label Ada", "{engine}");
@@ -148,7 +148,7 @@ async fn a_prompt_takes_an_argument_named_name() {
 async fn a_server_that_hangs_is_told_of_and_not_waited_for_again() {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let slow = json!({"command": "python3", "args": [file, "--mode", "silent"], "timeout": 4, "retry_after": 300});
-    // Whoever waited for it as long as discovery does after a start would not be done in time.
+    // Waiting as long as discovery does after a start would exceed the timeout.
     let config = json!({"servers": {"slow": slow}, "run": {"total_timeout": 3}});
     let project = Project::with(&config.to_string());
     let tested = project.command(&["servers", "test", "slow"]).output().await.unwrap();

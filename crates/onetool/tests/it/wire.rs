@@ -1,5 +1,6 @@
-//! The format in which values cross between processes, by the examples in `cases/wire/vectors.json`: every side reads and
-//! writes the same.
+//! The format of values between processes, by the examples in `cases/wire/vectors.json`: every side reads and writes
+//! the
+//! same.
 
 use std::path::Path;
 use std::process::Command;

@@ -11,19 +11,20 @@ pub(super) struct Attack {
     /// For the reader.
     #[serde(rename = "what")]
     _what: String,
-    /// Files of the project. `{project}` stands for its folder.
+    /// Files of the project. `{project}` is replaced by its folder.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
-    /// Files that several attacks share: name, and which of `cases/attacks/parts/` it is.
+    /// Files that several attacks share: name, and the file in `cases/attacks/parts/`.
     #[serde(default)]
     pub(super) parts: BTreeMap<String, String>,
-    /// A program of `cases/attacks/parts/` that runs beside the server; `{port}` stands for the port that it prints.
+    /// A program of `cases/attacks/parts/` that runs next to the server; `{port}` is replaced by the port that it
+    /// prints.
     #[serde(default)]
     pub(super) beside: Option<String>,
-    /// Symbolic links: name, and what it leads to.
+    /// Symbolic links: name and target.
     #[serde(default)]
     pub(super) links: BTreeMap<String, String>,
-    /// Second names of files.
+    /// Hard links.
     #[serde(default)]
     pub(super) twins: BTreeMap<String, String>,
     /// Executable scripts.
@@ -33,21 +34,21 @@ pub(super) struct Attack {
     pub(super) arguments: Vec<String>,
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
-    /// `stdio` if none is named; `http` speaks MCP over HTTP.
+    /// Default: `stdio`. `http` means MCP over HTTP.
     #[serde(default)]
     pub(super) doors: Vec<Door>,
     /// Whether the project is a git repository with all its files added.
     #[serde(default)]
     pub(super) repository: bool,
-    /// Values that no answer, no log and no stored result may show.
+    /// Values that must not appear in any answer, log or stored result.
     #[serde(default)]
     pub(super) secrets: Vec<String>,
-    /// Tokens by the name that requests use; `admin` is also who looks whether the server works.
+    /// Tokens by the name that requests use; `admin` is also used to check that the server works.
     #[serde(default)]
     pub(super) tokens: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) attempts: Vec<Attempt>,
-    /// Through REST, each on its own.
+    /// REST requests, each on its own.
     #[serde(default)]
     pub(super) requests: Vec<RestAttempt>,
     /// Files that must not exist afterwards.
@@ -79,7 +80,7 @@ impl Attack {
     }
 }
 
-/// Code that must fail; or with more to say.
+/// Code that must fail, optionally with details.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Attempt {
@@ -91,22 +92,22 @@ pub(super) enum Attempt {
 #[serde(deny_unknown_fields)]
 pub(super) struct Judged {
     pub(super) run: String,
-    /// Both engines are tried unless this says which.
+    /// The only engine to try; both by default.
     #[serde(default)]
     pub(super) engine: Option<String>,
-    /// What the answer must contain, whether it is an error or not.
+    /// Text that the answer must contain, whether it is an error or not.
     #[serde(default)]
     pub(super) says: Option<String>,
-    /// What must not be in it.
+    /// Text that the answer must not contain.
     #[serde(default)]
     pub(super) never: Option<String>,
-    /// Whether any answer will do: what counts is that nothing happened.
+    /// Whether any answer is accepted: only the absence of effects counts.
     #[serde(default)]
     pub(super) harmless: bool,
 }
 
 impl Attempt {
-    /// The code for the engine that would take it, and for the full one.
+    /// The code for the engine that accepts it, and for full Python.
     pub(super) fn variants(&self) -> Vec<String> {
         let (code, engine) = match self {
             Self::Refused(code) => (code, None),
@@ -128,22 +129,24 @@ impl Attempt {
 pub(super) struct RestAttempt {
     /// `PUT /tools/bundles/x`
     pub(super) request: String,
-    /// Which token is sent.
+    /// The token to send.
     #[serde(default)]
     pub(super) token: Option<String>,
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) body: Json,
-    /// The whole request as it goes over the wire, which no honest client would send. `{host}` stands for the server's
-    /// address, `{admin}` for its token, `{long}` for a text of 600,000 letters, `{many}` for 2,000 headers. Of several
-    /// answers the last one counts.
+    /// The raw request as sent over the wire, which no honest client would send. `{host}` is replaced by the server's
+    /// address,
+    /// `{admin}` by its token, `{long}` by a text of 600,000 letters, `{many}` by 2,000 headers. Of several answers the
+    /// last
+    /// one counts.
     #[serde(default)]
     pub(super) wire: Option<String>,
-    /// A body that is not JSON, or not written as such.
+    /// A body that is not JSON, or is not sent as JSON.
     #[serde(default)]
     pub(super) raw: Option<String>,
-    /// The raw body, so many times.
+    /// How often the raw body is repeated.
     #[serde(default)]
     pub(super) times: Option<usize>,
     pub(super) status: Vec<u16>,

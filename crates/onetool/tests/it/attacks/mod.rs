@@ -1,7 +1,8 @@
-//! Attempts to get through, as data: every file in `cases/attacks/` sets up a project and lists attempts against a real
-//! server in it. After each attempt the files that govern the server are as they were, nothing of what must not exist
-//! exists, no answer shows a secret, and the next run works. All the while the server stays within its memory, and
-//! other clients get their answers.
+//! Attacks as data: every file in `cases/attacks/` sets up a project and lists attempts against a real server in it.
+//! After
+//! each attempt the files that control the server are unchanged, no forbidden file exists, no answer shows a secret,
+//! and
+//! the next run works. Throughout, the server stays within its memory limit, and other clients get their answers.
 
 mod format;
 mod observer;
@@ -19,17 +20,17 @@ use format::{Attack, Attempt, Door, RestAttempt};
 use observer::{Figures, Observer};
 use project::{Session, contents, open, set_up};
 
-/// Where attempts leave their mark if they succeed: `{marker}` in a file stands for this path.
+/// Where a successful attempt leaves its mark: `{marker}` in a file is replaced by this path.
 const MARKER: &str = "pwned";
-/// What the server and all its children may use, whatever is tried.
+/// Memory limit of the server and all its children.
 const MAX_MEMORY: u64 = 900 << 20;
-/// How long somebody else may wait for an answer, on a machine that does much else.
+/// How long another client may wait for an answer, on a busy machine.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Text of one answer.
+/// Maximum text of one answer.
 const MAX_TEXT: usize = 256 << 10;
-/// All of one answer.
+/// Maximum size of one answer.
 const MAX_ANSWER: usize = 16 << 20;
-/// Names the only file to try.
+/// Selects a single file.
 const ONLY: &str = "ONETOOL_ATTACK";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +51,7 @@ async fn no_attempt_succeeds() {
             work.extend(attack.doors().into_iter().map(|door| (name.clone(), attack.clone(), door)));
         }
     }
-    // Many attempts wait for their timeout, so that three files take hardly longer than one.
+    // Most attempts wait for a timeout, so three files at once take hardly longer than one.
     let at_once = std::env::var("ONETOOL_ATTACKS_AT_ONCE").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
     let outcomes: Vec<Outcome> = futures_util::stream::iter(work)
         .map(|(name, attack, door)| tokio::spawn(async move { try_all(&name, &attack, door).await }))
@@ -119,7 +120,7 @@ async fn try_all(name: &str, attack: &Attack, door: Door) -> Outcome {
     Outcome { attempts, successes, figures }
 }
 
-/// Logs and stored results with this text in them.
+/// Logs and stored results that contain this text.
 fn showing(project: &Project, secret: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -137,7 +138,7 @@ fn showing(project: &Project, secret: &str) -> Vec<PathBuf> {
     found
 }
 
-/// One project with its server, and what was tried there.
+/// A project with its server, and the attempts so far.
 struct Scene<'a> {
     name: &'a str,
     attack: &'a Attack,
@@ -186,13 +187,13 @@ impl Scene<'_> {
                 let (status, headers) = (response.status().as_u16(), format!("{:?}", response.headers()));
                 (status, headers, response.text().await.unwrap_or_default())
             }
-            // A body that nobody wants to read may end the connection.
+            // The server may close the connection on a body that it refuses.
             Err(_) => (0, String::new(), String::new()),
         };
         self.judge_reply(attempt, status, &text, &headers).await;
     }
 
-    /// What comes back for these bytes; what is cut off or left open counts as far as it came.
+    /// The response to these bytes, as far as it was received.
     async fn send_raw(&self, server: &HttpServer, wire: &str) -> String {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let host = server.base.trim_start_matches("http://");
@@ -201,7 +202,7 @@ impl Scene<'_> {
         let wire = wire.replace("{host}", host).replace("{admin}", admin);
         let wire = wire.replace("{long}", &"a".repeat(600_000)).replace("{many}", &many);
         let mut connection = tokio::net::TcpStream::connect(host).await.unwrap();
-        // The server may hang up in the middle.
+        // The server may close the connection early.
         let _ = connection.write_all(wire.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = tokio::time::timeout(MAX_WAIT, connection.read_to_end(&mut answer)).await;
@@ -236,7 +237,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What must be true after every attempt.
+    /// The checks after every attempt.
     async fn check(&self, shown: &[String]) -> Vec<String> {
         let mut why = Vec::new();
         for secret in &self.attack.secrets {

@@ -1,4 +1,5 @@
-//! What the attacks cost: the memory of the server and its children, and how long somebody else waits for a `2 + 2`.
+//! Measures the cost of attacks: the memory of the server and its children, and how long another client waits for `2 +
+//! 2`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, HttpServer};
 
-/// Between two looks at the memory.
+/// Interval between memory samples.
 const PERIOD: Duration = Duration::from_millis(10);
-/// Between two questions of the other client.
+/// Interval between requests of the other client.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// The most that was seen.
+/// The maximum values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures {
-    /// Of the server and all that it started, in bytes.
+    /// Memory of the server and its children, in bytes.
     pub(super) peak: u64,
     pub(super) slowest: Duration,
     pub(super) asked: u64,
@@ -30,19 +31,19 @@ impl Figures {
     }
 }
 
-/// Looks until it is told to stop.
+/// Measures until it is stopped.
 pub(super) struct Observer {
     pid: u32,
     stop: Arc<AtomicBool>,
     peak: Arc<AtomicU64>,
-    /// The slowest answer since somebody looked, in microseconds.
+    /// The slowest answer since the last query, in microseconds.
     slow: Arc<AtomicU64>,
     memory: std::thread::JoinHandle<()>,
     other: Option<std::thread::JoinHandle<(Duration, u64)>>,
 }
 
 impl Observer {
-    /// Of a server; where it has several clients, one more of them asks all the time.
+    /// Observes a server; if it accepts several clients, another one sends requests all the time.
     pub(super) async fn start(pid: u32, server: Option<&HttpServer>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let peak = Arc::new(AtomicU64::new(0));
@@ -60,7 +61,7 @@ impl Observer {
             Some(server) => {
                 let (stop, slow, client) = (stop.clone(), slow.clone(), server.connecting());
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // On a thread of its own: what the attacker's client does with a large answer does not count.
+                // On a separate thread, so that the attacker's client handling a large answer does not count.
                 let asking = move || runtime.block_on(async { ask(client.await, stop, slow).await });
                 Some(std::thread::spawn(asking))
             }
@@ -69,7 +70,7 @@ impl Observer {
         Self { pid, stop, peak, slow, memory, other }
     }
 
-    /// The slowest answer since the last look.
+    /// The slowest answer since the last query.
     pub(super) fn slow(&self) -> Duration {
         Duration::from_micros(self.slow.swap(0, Ordering::AcqRel))
     }
@@ -100,16 +101,16 @@ async fn ask(client: Client, stop: Arc<AtomicBool>, slow: Arc<AtomicU64>) -> (Du
     (slowest, asked)
 }
 
-/// Resident memory of a server and all below it.
+/// Resident memory of a server and its descendants.
 fn server_bytes(pid: u32) -> u64 {
-    // A child that has not become another program yet shows the server's own memory a second time.
+    // Before exec, a child shows the server's own memory a second time.
     let command = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let own = command(pid);
     let children = children_of(pid).into_iter().filter(|child| command(*child) != own);
     status_bytes(pid, "VmRSS:") + children.map(tree_bytes).sum::<u64>()
 }
 
-/// Resident memory of a process and all below it.
+/// Resident memory of a process and its descendants.
 fn tree_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:") + children_of(pid).into_iter().map(tree_bytes).sum::<u64>()
 }

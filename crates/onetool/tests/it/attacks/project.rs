@@ -1,4 +1,4 @@
-//! A project as an attack describes it, and a server in it.
+//! Sets up the project of an attack, and a server in it.
 
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn part(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/attacks/parts").join(name)
 }
 
-/// A program that runs beside the server until it is dropped.
+/// A program that runs next to the server until it is dropped.
 pub(super) struct Beside {
     child: Child,
     port: String,
@@ -69,7 +69,7 @@ pub(super) fn set_up(attack: &Attack) -> (Project, Option<Beside>) {
     (project, beside)
 }
 
-/// The files that were set up, and what they hold.
+/// The files that were set up, and their contents.
 pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![project.path().to_owned()];
@@ -77,8 +77,9 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
-            // What the server itself notes of its sessions and background runs changes all the time, a file that it is
-            // about to write has another name at first, and a lock file has no content.
+            // Records of sessions and background runs change all the time, files being written have temporary names,
+            // and lock
+            // files have no content.
             let is_its_own = name.starts_with(".onetool/runs")
                 || (name.starts_with(".onetool/cache")
                     && path

@@ -1,4 +1,4 @@
-//! `SECURITY.md` names what holds each promise: the tests that it names exist.
+//! The tests that `SECURITY.md` names for each promise exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Who requests say they are.
+//! Authentication of requests.
 
 use serde_json::{Value as Json, json};
 
@@ -26,13 +26,13 @@ async fn a_token_is_fetched_once_used_masked_and_renewed_when_it_is_refused() {
     assert_eq!(bench.upstream.redemptions().await, 1);
     let sent = &bench.upstream.seen("/token").await[0];
     assert_eq!(sent["body"], "grant_type=client_credentials&scope=read%20write");
-    // Refused before its time: one new token, and the request once more, whatever its method.
+    // Refused before expiry: one new token, and one repeated request, with any method.
     bench.upstream.set(json!({"valid": []})).await;
     bench.tool("post", json!({"method": "POST", "urlTemplate": "UP/echo", "bodyTemplate": "{}"})).await;
     let (status, reply) = bench.invoke("post").await;
     assert_eq!((status, &reply["meta"]["attempts"]), (200, &json!(2)), "{reply}");
     assert_eq!(bench.upstream.redemptions().await, 2);
-    // Refused again: no third try.
+    // Refused again: no third attempt.
     bench.upstream.set(json!({"valid": [], "serial": 100})).await;
     bench.tool("never", json!({"urlTemplate": "UP/signed/github"})).await;
     let (status, reply) = bench.invoke("never").await;
@@ -102,13 +102,13 @@ async fn eight_processes_at_a_tokens_end_redeem_once() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("Bearer [REDACTED]"));
     }
     assert_eq!(bench.upstream.redemptions().await, 2);
-    // The server's process has the others' token too.
+    // The server's process shares the token.
     bench.value("echo").await;
     assert_eq!(bench.upstream.redemptions().await, 2);
     assert_clean(&bench.everything_written());
 }
 
-/// A token that lives shorter than it is usually replaced before its end is still used by everybody.
+/// A token with a lifetime shorter than the usual renewal margin is still shared.
 #[tokio::test]
 async fn a_token_of_a_short_life_is_shared_as_well() {
     let bench = Bench::start().await;
@@ -140,7 +140,7 @@ async fn one_refresh_token_serves_all_who_ask_for_different_things_with_it() {
     bench.value("narrow").await;
     bench.value("echo").await;
     assert_eq!(bench.upstream.redemptions().await, 2);
-    // The block changes; the token that rotation left is still the one that counts.
+    // The block changes; the rotated token stays in use.
     let mut wide = refresh();
     wide["scopes"] = json!(["read", "write"]);
     assert_eq!(bench.bundle(wide).await.0, 200);
@@ -160,7 +160,7 @@ async fn a_token_endpoint_may_be_busy_and_have_another_clock() {
     bench.tool("echo", json!({"urlTemplate": "UP/echo"})).await;
     bench.value("echo").await;
     assert_eq!(bench.upstream.redemptions().await, 2, "the second assertion has the endpoint's time");
-    // A rate is not a refusal, not even for a refresh token.
+    // A rate limit is not a refusal, not even for a refresh token.
     bench.upstream.set(json!({"busy": 1, "refresh": "refresh-0"})).await;
     assert_eq!(bench.bundle(refresh()).await.0, 200);
     bench.value("echo").await;
@@ -210,7 +210,7 @@ async fn a_rotated_refresh_token_outlives_its_process_and_a_revoked_family_is_to
     assert_eq!(bench.bundle(refresh()).await.0, 201);
     bench.tool("echo", json!({"urlTemplate": "UP/echo"})).await;
     bench.value("echo").await;
-    // Every refusal of a token makes the next process redeem what the last one was given.
+    // Each refused token makes the next process redeem the token that the previous one received.
     for _ in 0..3 {
         bench.upstream.set(json!({"valid": []})).await;
         let output = bench.project.command(&["bundles", "tools", "invoke", "svc", "echo"]).output().await.unwrap();
@@ -225,7 +225,7 @@ async fn a_rotated_refresh_token_outlives_its_process_and_a_revoked_family_is_to
     assert!(error["message"].as_str().unwrap().contains("invalid_grant"), "{reply}");
     assert!(error["hint"].as_str().unwrap().contains("refresh token"), "{reply}");
     assert_clean(&reply.to_string());
-    // Nobody goes on asking with a token that is known to be dead.
+    // A token that is known to be invalid is not tried again.
     let before = bench.upstream.redemptions().await;
     for _ in 0..3 {
         let output = bench.project.command(&["bundles", "tools", "invoke", "svc", "echo"]).output().await.unwrap();
@@ -259,7 +259,7 @@ async fn signatures_are_taken_by_an_upstream_that_checks_them_itself() {
             assert_eq!(bench.value(&slug).await["taken"], kind, "{slug}");
         }
     }
-    // A signature that comes back is masked like the secret that made it.
+    // A signature in a reply is masked like its secret.
     assert_eq!(bench.value("generic-get").await["header"], "[REDACTED]");
 }
 
@@ -291,11 +291,11 @@ async fn tools_inherit_override_and_switch_off() {
     assert_eq!((&own["authorization"], &own["key"]), (&json!("Basic [REDACTED]"), &json!(null)));
     let (_, stored) = bench.server.get(&format!("/tools/bundles/{BUNDLE}/tools/off/version/v1")).await;
     assert!(stored["impl"].as_object().unwrap().contains_key("auth") && stored["impl"]["auth"].is_null(), "{stored}");
-    // What belongs to auth is not for templates.
+    // Secrets of auth are not available to templates.
     let (status, reply) = bench.try_tool("leak", json!({"urlTemplate": "UP/open?x=${PLAIN}"})).await;
     assert_eq!(status, 400, "{reply}");
     assert!(reply["error"]["message"].as_str().unwrap().contains("belongs to auth"), "{reply}");
-    // A mistake is told by its key.
+    // A mistake is reported with its key.
     let (status, reply) = bench.bundle(json!({"type": "bearer", "tokn": "x"})).await;
     assert!(status == 400 && reply["error"]["message"].as_str().unwrap().contains("tokn"), "{reply}");
     let (status, reply) = bench

@@ -1,4 +1,4 @@
-//! The examples of `docs/bundles.md`, each stored and called as it stands there.
+//! The examples of `docs/bundles.md`, each stored and called as written.
 
 use serde_json::{Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! What requests and the store may cost.
+//! Limits of requests and of the store.
 
 use serde_json::{Value as Json, json};
 
@@ -44,11 +44,11 @@ async fn only_what_may_be_repeated_is_and_retry_after_is_honoured() {
     let (status, attempts, _, reply) = tool("post", "POST", "UP/busy?times=1&after=3&x=3", json!({})).await;
     assert_eq!((status, attempts), (502, 1));
     assert_eq!(reply["error"]["hint"], "try again in 3 s", "{reply}");
-    // A wait that the call's time does not allow is not begun.
+    // A wait that exceeds the call's deadline is not started.
     let (status, attempts, seconds, _) =
         tool("long", "GET", "UP/busy?times=1&after=600", json!({"timeoutMs": 3000})).await;
     assert!((status, attempts) == (502, 1) && seconds < 3, "{status} {attempts} {seconds}");
-    // A reply that breaks off is asked for again, unless that could do something twice.
+    // An interrupted reply is requested again, unless that could repeat an effect.
     let (status, attempts, _, _) = tool("cut", "GET", "UP/cut?times=1", json!({})).await;
     assert_eq!((status, attempts), (200, 2));
     let (status, attempts, _, _) = tool("cut-post", "POST", "UP/cut?times=1&x=1", json!({})).await;
@@ -70,7 +70,7 @@ async fn bundles_and_their_tools_are_counted() {
     let (status, reply) =
         server.put(&format!("/tools/bundles/{third}"), json!({"slug": "c", "displayName": "C"})).await;
     assert!(status == 413 && reply.to_string().contains("bundles.max_bundles"), "{reply}");
-    // Replacing is not adding.
+    // Replacing does not count as adding.
     assert_eq!(server.put(&format!("/tools/bundles/{other}"), json!({"slug": "b2", "displayName": "B"})).await.0, 200);
     let body = json!({"type": "http", "impl": {"urlTemplate": "http://127.0.0.1/"}});
     let put = async |bundle: &str, slug: &str| {

@@ -1,5 +1,5 @@
-//! HTTP tools against an upstream that behaves badly on purpose: a process of its own, in another language, which checks
-//! signatures by itself.
+//! HTTP tools against an upstream that misbehaves on purpose: a separate process, in another language, which verifies
+//! signatures independently.
 
 mod auth;
 mod documentation;
@@ -20,7 +20,7 @@ const BUNDLE: &str = "018faf50-b7b6-7a01-9a05-a22a6e0af101";
 const SECRETS: &str = "CLIENT_ID: client\nCLIENT_SECRET: s3cret/id\nREFRESH: refresh-0\nSIGNING: upstream-signing-secret\n\
                        KEY_ID: key-id\nAWS_KEY: AKIDEXAMPLE\nAWS_SECRET: aws/secret+key\nPLAIN: plain-api-key\n";
 
-/// The upstream's process. It ends with its input.
+/// The upstream's process. It ends when its input is closed.
 struct BadUpstream {
     base: String,
     http: reqwest::Client,
@@ -60,7 +60,7 @@ impl BadUpstream {
         assert_eq!(reply(self.http.post(format!("{}/set", self.base)).json(&state)).await.0, 200);
     }
 
-    /// Requests to paths that begin so.
+    /// Requests to paths with this prefix.
     async fn seen(&self, path: &str) -> Vec<Json> {
         let state = self.state().await;
         let seen = state["seen"].as_array().unwrap().iter();
@@ -80,7 +80,7 @@ impl Bench {
         Self::with("").await
     }
 
-    /// With more keys below `http`, as JSON members.
+    /// With additional keys below `http`, as JSON members.
     async fn with(http: &str) -> Self {
         let upstream = BadUpstream::start().await;
         let project = Self::project(&upstream, http);
@@ -105,7 +105,7 @@ impl Bench {
             .await
     }
 
-    /// Stores a tool of it; `UP` in texts is the upstream's address.
+    /// Stores a tool in it; `UP` in texts is replaced by the upstream's address.
     async fn tool(&self, slug: &str, implementation: Json) {
         let (status, reply) = self.try_tool(slug, implementation).await;
         assert_eq!(status, 201, "{reply}");
@@ -132,7 +132,7 @@ impl Bench {
         reply["value"].clone()
     }
 
-    /// Everything that the project's folder holds, but for the secrets themselves.
+    /// All file contents of the project's folder, except the secrets themselves.
     fn everything_written(&self) -> String {
         fn gather(folder: &std::path::Path, text: &mut String) {
             for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -153,7 +153,7 @@ fn replace(json: Json, base: &str) -> Json {
     serde_json::from_str(&json.to_string().replace("UP/", &format!("{base}/"))).unwrap()
 }
 
-/// Fails where a text shows anything secret.
+/// Fails if a text contains a secret.
 fn assert_clean(text: &str) {
     for secret in
         ["s3cret/id", "s3cret%2F", "access-token-", "refresh-", "upstream-signing", "aws/secret", "plain-api-key"]

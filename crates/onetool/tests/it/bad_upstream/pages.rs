@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Paginated lists.
 
 use serde_json::{Value as Json, json};
 
@@ -43,7 +43,7 @@ async fn one_call_gives_all_items_however_pages_are_named() {
         .map(|one| one["path"].as_str().unwrap().to_owned())
         .collect();
     assert!(asked.contains(&"/pages/number?page=2&x=y".to_owned()), "{asked:?}");
-    // With a size, a short page is the last; without, an empty one.
+    // With a size, a short page is the last one; without, an empty one.
     assert_eq!(asked.iter().filter(|path| path.contains("size=7")).count(), 4, "{asked:?}");
     let client = bench.server.mcp().await;
     assert_eq!(client.ok("len(svc.link())").await, "25");
@@ -75,7 +75,7 @@ async fn a_list_that_is_cut_says_so() {
     }
     let output = bench.project.command(&["bundles", "tools", "invoke", "svc", "two"]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("the list was cut (maxPages)"), "{output:?}");
-    // Whoever calls it in code sees it with the run's reply, and once.
+    // Code sees it once, with the run's reply.
     let code = "[len(svc.two()), len(svc.two()), len(svc.five())]";
     let output = bench.project.command(&["run", code]).output().await.unwrap();
     assert_eq!(
@@ -85,7 +85,7 @@ async fn a_list_that_is_cut_says_so() {
     );
     let output = bench.project.command(&["call", "svc.two"]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("note: svc.two: the list is not whole"), "{output:?}");
-    // In the value itself, for whoever asks.
+    // In the value itself, on request.
     bench.tool("envelope", endless(json!({"maxPages": 2, "envelope": true}))).await;
     let value = bench.value("envelope").await;
     assert_eq!((&value["pages"], &value["cut"], &value["next"]), (&json!(2), &json!("maxPages"), &json!(3)));

@@ -1,5 +1,5 @@
-"""An upstream that behaves badly on purpose: tokens that expire and rotate, signatures that are checked, streams that are
-cut, pages without end. It checks signatures with an implementation of its own. Prints its port, and then serves."""
+"""An upstream that misbehaves on purpose: tokens that expire and rotate, verified signatures, truncated streams,
+endless pages. It verifies signatures with an independent implementation. Prints its port, and then serves."""
 
 import base64
 import hashlib
@@ -126,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
 
     do_POST = do_PUT = do_DELETE = do_GET
 
-    # What tests ask of the upstream itself.
+    # Control of the upstream by tests.
 
     def at_state(self, *_):
         with LOCK:
@@ -294,7 +294,7 @@ class Handler(BaseHTTPRequestHandler):
         elif kind == "same":
             self.answer(200, {"items": [1], "next": "again"})
 
-    # Trouble.
+    # Failures.
 
     def at_busy(self, path, query, body):
         with LOCK:

@@ -12,7 +12,7 @@ fn chat(url: &str) -> Json {
     json!({"urlTemplate": url, "stream": {"text": "$.choices[0].delta.content", "error": "$.error.message"}, "timeoutMs": 60000})
 }
 
-/// A call as events: names and data, in order.
+/// Makes a call with an event stream; returns names and data, in order.
 async fn events(bench: &Bench, slug: &str) -> Vec<(String, Json)> {
     let request = bench.server.request(Method::POST, &Bench::path(slug)).header("Accept", "text/event-stream");
     let response = request.json(&json!({"args": {}})).send().await.unwrap();
@@ -40,7 +40,7 @@ async fn texts_are_joined_and_forwarded_as_they_come() {
     assert!(progress.iter().all(|(name, _)| name == "progress"), "{progress:?}");
     let joined: String = progress.iter().map(|(_, data)| data["message"].as_str().unwrap()).collect();
     assert_eq!(joined, "Hello wörld");
-    // As a function in code, too.
+    // Also as a function in code.
     let client = bench.server.mcp().await;
     assert_eq!(client.ok("svc.chat()").await, "Hello wörld");
 }
@@ -64,7 +64,7 @@ async fn lines_of_json_and_other_results() {
     assert_eq!(bench.value("numbers").await, json!([0, 1, 2]));
     assert_eq!(bench.value("last").await, "line 2");
     assert_eq!(bench.value("word").await, "0");
-    // An upstream that has no stream to give may answer at once.
+    // An upstream without a stream may send one reply.
     bench.tool("plain", json!({"urlTemplate": "UP/open", "stream": {}, "extractExpr": "$.path"})).await;
     assert_eq!(bench.value("plain").await, "/open");
     for (stream, reason) in [
@@ -100,7 +100,7 @@ async fn broken_streams_fail_and_say_how() {
         assert!(reply["error"]["message"].as_str().unwrap().contains(reason), "{reply}");
     }
     assert_eq!(bench.value("open").await, "Hello wörld");
-    // Nothing is sent twice once a stream has begun.
+    // Nothing is repeated once a stream has begun.
     assert_eq!(bench.upstream.seen("/sse?cut").await.len(), 1);
     let events = events(&bench, "cut").await;
     let (name, data) = events.last().unwrap();
@@ -148,7 +148,7 @@ async fn a_client_that_goes_away_ends_the_upstreams_work() {
     assert!(String::from_utf8_lossy(&first).contains("event: progress"), "{first:?}");
     drop(response);
     gone(&bench, 1).await;
-    // A run that is cancelled, too.
+    // Also when a run is cancelled.
     let client = bench.server.mcp().await;
     let request = rmcp::model::ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(crate::client::call(
         "svc.endless()",
@@ -163,7 +163,7 @@ async fn a_client_that_goes_away_ends_the_upstreams_work() {
     gone(&bench, 2).await;
 }
 
-/// Waits until the upstream has noticed so many clients going away.
+/// Waits until the upstream has noticed this number of disconnected clients.
 async fn gone(bench: &Bench, count: u64) {
     let until = tokio::time::Instant::now() + PATIENCE;
     while bench.upstream.state().await["gone"].as_u64().unwrap() < count {

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::{House, example_project, house};
 
-/// One call of every function whose answer is data rather than a page of text.
+/// One call of every function that returns data rather than a page of text.
 const DATA: &[&str] = &[
     "ot.tools()",
     "ot.tools(info='list')",
@@ -45,7 +45,7 @@ fn flow_style_formatting() {
     ] {
         assert_eq!(house.ok(command), table, "{command}");
     }
-    // In a larger program it is a value like any other.
+    // In a larger program it is an ordinary value.
     assert_eq!(house.ok("names = ot.packs(info='list')\nlen(names) > 5"), "True");
     assert_eq!(
         house.ok("__format__ = 'json'\not.aliases(pattern='ws', info='full')"),
@@ -65,7 +65,7 @@ fn flow_levels(line: &str) -> usize {
             }
             Some(open) if c == open && previous != '\\' => quote = None,
             Some(_) => {}
-            // A quote begins a text only where a value begins.
+            // A quote begins a text only at the beginning of a value.
             None if (c == '"' || c == '\'') && matches!(previous, ' ' | '{' | '[') => quote = Some(c),
             None if matches!(c, '{' | '[') && matches!(previous, ' ' | '{' | '[') => {
                 depth += 1;
@@ -86,7 +86,7 @@ fn readability() {
         let text = house.ok(command);
         let parsed: Result<Json, _> = serde_saphyr::from_str(&text);
         assert!(parsed.is_ok(), "{command}: {parsed:?}\n{text}");
-        // The same as a program would see it.
+        // The same data as a program sees it.
         if !command.contains("stats") && !command.contains("timed") {
             let value: Json = serde_json::from_str(&house.ok(&format!("__format__ = 'json'\n{command}"))).unwrap();
             assert_eq!(parsed.unwrap(), value, "{command}");

@@ -34,7 +34,7 @@ fn show_health() {
     let house = house();
     let tools = house.yaml("ot.tools(info='list')").as_array().unwrap().len();
     let text = house.ok("ot.health()");
-    // The version of the full Python stands there once it is known.
+    // The version of full Python is shown once it is known.
     let python = text.lines().nth(1).unwrap_or_default();
     assert!(python.starts_with("python: \"3.14 (monty)"), "{text}");
     let expected = format!(
@@ -46,7 +46,7 @@ fn show_health() {
     assert!(!text.contains("problems"), "{text}");
 }
 
-/// A port at which nobody listens.
+/// A port without a listener.
 fn closed_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -75,9 +75,9 @@ fn disconnected_server() {
             },
         })
     );
-    // The tools that are there are none the worse for it.
+    // The existing tools are not affected.
     assert_eq!(health["registry"]["status"], "ok");
-    // Each trouble is told once, and why.
+    // Each problem is reported once, with its reason.
     let text = house.ok("ot.health()");
     for (server, reason) in [
         ("gone", "'no-such-program-anywhere' can't be started"),
@@ -127,14 +127,14 @@ fn a_folder_that_cannot_be_written_to_is_told() {
     let project = Project::with("output: {result_store_dir: results}\n");
     let fine = House::of(project);
     assert!(!fine.ok("ot.health()").contains("written"), "all is well");
-    // A file where a folder is to be: not even root can write there.
+    // A file in place of a folder: not even root can write there.
     fine.project.write(".onetool/results", "");
     let text = fine.ok("ot.health()");
     let folder = fine.project.path().join(".onetool/results");
     assert_eq!(text.matches(&format!("{} can't be written to", folder.display())).count(), 1, "{text}");
     drop(fine);
 
-    // The whole of `.onetool` in a place that nobody can write to.
+    // `.onetool` in a place that cannot be written to.
     let project = Project::empty();
     std::fs::remove_dir_all(project.path().join(".onetool")).unwrap();
     std::os::unix::fs::symlink("/proc", project.path().join(".onetool")).unwrap();
@@ -163,7 +163,7 @@ fn the_first_question_after_a_start_knows_the_servers() {
 fn a_server_that_never_answers_delays_nobody_for_long() {
     let project = Project::with("servers:\n  silent: {command: sleep, args: ['600'], timeout: 600}\n");
     let house = House::of(project);
-    // Waited for until its own timeout, the run would have ended before.
+    // Waiting for its own timeout would have exceeded the run's.
     assert!(house.ok("ot.packs()").contains("{name: silent, source: proxy, tool_count: 0,"));
 }
 

@@ -151,7 +151,7 @@ fn fuzzy_matching_with_typos() {
     );
     let found = house.ok("ot.help(query='frirecrawl')");
     assert!(found.contains("\n- firecrawl (2 tools): Crawls sites."), "{found}");
-    // The better a name fits, the earlier it stands.
+    // Better matches come first.
     let names = house.yaml("ot.help(query='brave seach', info='list')");
     assert_eq!(texts(&names)[..2], ["brave.search", "brave.web_search"]);
 }

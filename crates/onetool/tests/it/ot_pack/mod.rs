@@ -1,8 +1,10 @@
-//! The `ot` pack, scenario by scenario, through the real server. A file a requirement or a few small ones; every test
-//! is named after its scenario.
+//! The `ot` pack, scenario by scenario, through the real server. One file per requirement or for a few small ones;
+//! every
+//! test is named after its scenario.
 //!
-//! Tests that only look share one server in a copy of `project/`, which has the packs, snippets, aliases and the server
-//! that the specification's examples name. Tests that change something have a server of their own.
+//! Read-only tests share one server in a copy of `project/`, which has the packs, snippets, aliases and the server of
+//! the
+//! specification's examples. Tests that change something have their own server.
 
 mod aliases;
 mod format_and_logging;
@@ -36,7 +38,7 @@ pub struct House {
 
 static SHARED: Mutex<Weak<House>> = Mutex::new(Weak::new());
 
-/// The house that all tests share which run at this time. The last one out takes it down.
+/// The house shared by all tests that currently run. The last one stops it.
 pub fn house() -> Arc<House> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(house) = shared.upgrade() {
@@ -53,7 +55,7 @@ pub fn example_project() -> Project {
 }
 
 impl House {
-    /// A server of one's own.
+    /// A separate server.
     pub fn of(project: Project) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(project.serve());
@@ -78,7 +80,7 @@ impl House {
         self.runtime.block_on(self.client().err(command))
     }
 
-    /// What a reply in YAML says.
+    /// Parses a reply as YAML.
     pub fn yaml(&self, command: &str) -> Json {
         let text = self.ok(command);
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{command}: {error}\n{text:.2000}"))
@@ -97,7 +99,7 @@ impl House {
         }
     }
 
-    /// The lines of the log that belong to a span, once there are as many as expected.
+    /// The log lines of a span, once there are as many as expected.
     pub fn spans(&self, name: &str, count: usize) -> Vec<Json> {
         let path = self.project.path().join(".onetool/logs/onetool.log");
         let read = || -> Vec<Json> {
@@ -118,7 +120,7 @@ impl Drop for House {
     }
 }
 
-/// What a list of objects says of one key.
+/// The values of one key in a list of objects.
 pub fn column<'a>(list: &'a Json, key: &str) -> Vec<&'a str> {
     list.as_array().unwrap().iter().map(|entry| entry[key].as_str().unwrap()).collect()
 }

@@ -40,7 +40,7 @@ fn reload_config() {
         "pack = 'demo'\ndef baz() -> str:\n    \"\"\"Say baz.\"\"\"\n    return 'baz'\n",
     );
     assert_eq!(house.ok("ot.reload()"), "OK: Configuration reloaded");
-    // All of it, at once: nothing is left of what was read before.
+    // Everything at once: nothing is left of the previous configuration.
     assert_eq!(house.ok("ot.config()"), "aliases: {v: ot.version}\nsnippets: {two: {description: Two}}\nservers: []");
     assert_eq!(house.ok("v()"), env!("CARGO_PKG_VERSION"));
     assert_eq!(house.ok("$two"), "2");
@@ -79,7 +79,7 @@ fn a_configuration_that_is_gone_stays_in_force() {
     let refusal = house.err("ot.reload()");
     assert!(refusal.contains("onetool.yaml: this file is gone") && refusal.contains("last good"), "{refusal}");
     assert!(house.err("file.list()").contains("denied"));
-    // It is back, elsewhere: that is a change like any other.
+    // It is back in another place, which is an ordinary change.
     house.project.write(".onetool/config/onetool.yaml", "alias: {v: ot.version}\n");
     house.ok("ot.reload()");
     house.ok("file.list()");

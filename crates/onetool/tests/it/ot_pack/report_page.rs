@@ -1,5 +1,6 @@
-//! The page that `ot.stats(output=...)` and `onetool stats --html` write, in a real browser: charts, hostile names,
-//! silence, and both colour schemes.
+//! The page of `ot.stats(output=...)` and `onetool stats --html` in a real browser: charts, hostile names, no requests,
+//! and
+//! both colour schemes.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use serde_json::{Value as Json, json};
 use crate::browser::{Browser, Scheme, address};
 use crate::client::Project;
 
-/// Names that would run a script or call home, if they were anything but text. `HOME` is an address that listens.
+/// Names that would run a script or send a request if they were not treated as text. `HOME` is a listening address.
 const HOSTILE: &[&str] = &[
     "<script>document.title = 'hacked'</script>.a",
     "<img src=\"HOME/image\" onerror=\"document.title = 'hacked'\">.b",
@@ -41,7 +42,7 @@ fn used_project(home: &str) -> Project {
     project
 }
 
-/// Both ways to a page, the second with a hostile filter.
+/// Both ways to create a page, the second with a hostile filter.
 async fn pages(project: &Project) -> Vec<PathBuf> {
     let client = project.serve().await;
     client.ok("ot.stats(output='stats.html')").await;
@@ -62,7 +63,7 @@ async fn the_charts_are_drawn() {
             .evaluate("[...document.querySelectorAll('svg[role=img]')].map(c => c.getAttribute('aria-label'))")
             .await;
         assert_eq!(charts, json!(["Calls over time", "Calls of each tool", "Average time of each tool"]));
-        // Each is as wide as its card, and each bar can be seen.
+        // Each is as wide as its card, and each bar is visible.
         let bars = browser
             .evaluate(
                 "[...document.querySelectorAll('svg[role=img]')].map(chart => [...chart.querySelectorAll('rect.ok')]
@@ -71,7 +72,7 @@ async fn the_charts_are_drawn() {
             .await;
         assert!(bars[0].as_u64().unwrap() >= 27, "a bar a day: {bars}");
         assert!(bars[1].as_u64().unwrap() >= 6 && bars[2].as_u64().unwrap() >= 6, "a bar a tool: {bars}");
-        // The bar of the tool that was called most fills its track, and a fifth of it is red.
+        // The bar of the most called tool fills its track, and a fifth of it is red.
         let shares = browser
             .evaluate(
                 "(() => { const row = document.querySelectorAll('svg[role=img]')[1].querySelector('g');
@@ -116,7 +117,7 @@ async fn hostile_names_are_text_and_nothing_leaves_the_page() {
         }
         let errors = browser.evaluate("document.body.innerText.includes('<b>ValueError</b> (')").await;
         assert_eq!(errors, true);
-        // And if a name did become a script, the page's own policy would not let it run, nor fetch anything.
+        // Even if a name became a script, the page's own policy would not let it run or fetch anything.
         let ran = browser
             .evaluate(&format!(
                 "(() => {{ const add = (name, fill) => {{ const made = document.createElement(name); fill(made); document.body.append(made) }};
@@ -131,7 +132,7 @@ async fn hostile_names_are_text_and_nothing_leaves_the_page() {
     assert!(caller.is_err(), "somebody was called: {caller:?}");
 }
 
-/// The contrast between colours, as the rules for accessible pages define it.
+/// The contrast between colours, as defined by the accessibility guidelines.
 const CONTRAST: &str = "
     const channels = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
         .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);

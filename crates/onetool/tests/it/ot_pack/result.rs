@@ -6,13 +6,13 @@ use crate::client::Project;
 
 use super::{House, house, keys};
 
-/// Stores what a command gives, by being too large to show.
+/// Stores a command's result, because it is too large to show.
 fn stored(house: &House, command: &str) -> String {
     let summary: Json = serde_json::from_str(&house.ok(command)).unwrap();
     summary["handle"].as_str().unwrap().to_owned()
 }
 
-/// 20,000 lines, every seventh of which tells of an error.
+/// 20,000 lines, every seventh with an error.
 fn lines(house: &House) -> String {
     stored(house, "demo.lines(count=20000, every=7)")
 }
@@ -79,7 +79,7 @@ fn expired_handle() {
     let handle = stored(&house, "'text ' * 1000");
     let answer = house.until(&format!("ot.result(handle='{handle}')"), |text| !text.contains("lines"));
     assert_eq!(answer, format!("Result expired: {handle}"));
-    // Also when another result has taken its place.
+    // Even after another result has been stored.
     stored(&house, "'more ' * 1000");
     let answer = house.ok(&format!("ot.result(handle='{handle}')"));
     assert_eq!(answer, format!("Result expired: {handle}"));
@@ -116,7 +116,7 @@ fn offset_validation() {
     let call = format!("ot.result(handle='{handle}', offset=0)");
     let error = house.err(&call);
     assert!(error.starts_with("ValueError: offset must be >= 1 (1-indexed), got 0\n"), "{error}");
-    // It is an exception like any other.
+    // It is an ordinary exception.
     let caught = house.ok(&format!("try:\n    {call}\nexcept ValueError as error:\n    x = str(error)\nx"));
     assert_eq!(caught, "offset must be >= 1 (1-indexed), got 0");
 }

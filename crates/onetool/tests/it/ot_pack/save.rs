@@ -1,4 +1,4 @@
-//! `ot.save`: the code of a run, kept under a name.
+//! `ot.save`: saves the code of a run under a name.
 
 use super::House;
 use crate::client::Project;
@@ -29,11 +29,11 @@ async fn saved_code_is_found_and_run_again() {
     // Arguments are checked like those of any tool.
     let error = client.err("saved.triangle(n='three')").await;
     assert!(error.contains("saved.triangle(word: str = 'ab', n: int = 2)"), "{error}");
-    // What fails inside says where.
+    // A failure inside names its place.
     client.ok("x = 0\n1 if x == 0 else 1 / (x - x)\not.save('div', 'Divides', parameters=['x'])").await;
     let error = client.err("saved.div(x=5)").await;
     assert!(error.contains("ZeroDivisionError"), "{error}");
-    // Another process, and the next start, see it; the command line lists and removes it.
+    // Another process and the next start see it; the command line lists and removes it.
     let (out, err, code) = output(&project, &["run", "$triangle n=1"]).await;
     assert_eq!((out.as_str(), code), ("[\"ab\"]\n", 0), "{err}");
     let (out, _, _) = output(&project, &["saved", "list"]).await;
@@ -78,7 +78,7 @@ fn saved_code_takes_no_name_of_the_user_and_replaces_nothing_unasked() {
         let error = house.err(code);
         assert!(error.contains(told), "{code}: {error}");
     }
-    // No file of the user has changed.
+    // No file of the user was changed.
     let configuration = std::fs::read_to_string(house.project.path().join(".onetool/onetool.yaml")).unwrap();
     assert_eq!(configuration, "snippets:\n  mine: '1 + 1'\nalias: {rd: file.read}\n");
 }
@@ -99,7 +99,7 @@ fn saved_code_has_the_rights_of_the_moment_it_runs_in() {
     assert!(!house.project.path().join("c.txt").exists());
     let error = house.err("1\not.save('more', 'More')");
     assert!(error.contains("needs the user's permission"), "{error}");
-    // Code that runs itself ends.
+    // Code that calls itself ends.
     let error = house.err("saved.writes.nothing");
     assert!(!error.is_empty());
 }

@@ -7,7 +7,7 @@ use crate::client::Project;
 
 use super::{House, column, example_project, keys};
 
-/// A house in which two searches worked and one failed.
+/// A house with two successful searches and a failed one.
 fn used_house() -> House {
     let house = House::of(example_project());
     house.ok("brave.search(query='rust', count=1)");

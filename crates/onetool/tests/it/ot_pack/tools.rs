@@ -89,7 +89,7 @@ fn proxy_tool_signature_from_schema() {
             "github.version(name: str) -> str | dict | list"
         ]
     );
-    // The signature is what a call takes.
+    // The signature matches what a call accepts.
     assert_eq!(house.ok("github.search('todo', page=2)"), r#"{"tool":"search","arguments":{"query":"todo","page":2}}"#);
 }
 

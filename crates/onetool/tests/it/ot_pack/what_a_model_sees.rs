@@ -1,4 +1,4 @@
-//! What a model reads before and around its calls: descriptions, signatures, shapes, and errors about arguments.
+//! What a model reads before and around its calls: descriptions, signatures, shapes, and argument errors.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::{House, house};
 use crate::client::Project;
 
-/// tools/list and the instructions, as they cross the wire.
+/// The size of tools/list and of the instructions on the wire.
 fn standing_cost(house: &House) -> (usize, String) {
     let (tools, instructions) = house.standing();
     let text = tools["tools"][0]["description"].as_str().unwrap().to_owned();
@@ -53,7 +53,7 @@ fn the_description_follows_the_packs() {
     house.until_standing(|text| text.contains("fresh: Brand new things"));
 }
 
-/// Clients that begin with `initialize` are told.
+/// Clients that begin with `initialize` are notified.
 #[tokio::test]
 async fn clients_are_told_when_the_packs_change() {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -72,7 +72,7 @@ async fn clients_are_told_when_the_packs_change() {
     for message in &messages {
         input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
-    // One change is enough, also one that comes soon after the client has begun.
+    // A single change is enough, even soon after the client has started.
     let told = async {
         loop {
             let line = lines.next_line().await.unwrap().unwrap();
@@ -180,7 +180,7 @@ fn signatures_spell_out_what_is_nested() {
         ),
         "{page}"
     );
-    // Text that is JSON is a value, unless the configuration says otherwise.
+    // JSON text is parsed to a value, unless the configuration disables it.
     assert_eq!(house.ok("review.text()['answer']"), "42");
     assert_eq!(house.ok("type(plain.text()).__name__"), "str");
     let page = house.ok("ot.help(query='review.text')");
@@ -197,7 +197,7 @@ fn arguments_are_checked_alike_for_every_kind_of_tool() {
     let house = House::of(project);
     house.until("ot.health()", |text| text.contains("review: connected"));
     house.until("own.repeat('a', 2)", |text| text == "aa");
-    // `value` keeps the check before the run from seeing it.
+    // `value` hides the mistake from the check before the run.
     for (name, call, expected) in [
         ("own.repeat", "own.repeat('a', count=value)", "count: int = 1"),
         ("review.repeat", "review.repeat(text='a', count=value)", "count: int = 1"),
@@ -307,7 +307,7 @@ fn a_tool_that_raises_shows_where() {
 }
 
 impl Project {
-    /// What a command says on standard error.
+    /// A command's standard error.
     fn output(&self, arguments: &[&str]) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let output = runtime.block_on(async { self.command(arguments).output().await }).unwrap();

@@ -1,8 +1,8 @@
-//! Questions that make no sense: every answer says what is wrong and what would be right, and none is long.
+//! Invalid queries: every answer says what is wrong and what would be right, and none is long.
 
 use super::house;
 
-/// A refusal repeats this much of what was given at most.
+/// Maximum length of a refusal, however long the input is.
 const SHORT: usize = 1_200;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who did what: runs, calls, refusals and changes, found again on the command line and over REST.
+//! The audit log: runs, calls, refusals and changes, on the command line and over REST.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::token;
 use crate::client::{HttpServer, PATIENCE, Project};
 
-/// What `onetool audit` prints, line by line.
+/// The lines that `onetool audit` prints.
 async fn lines(project: &Project, arguments: &[&str]) -> Vec<Json> {
     let output = project.command(&[&["audit"], arguments].concat()).output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -82,7 +82,7 @@ async fn behind_a_trusted_proxy_the_address_is_the_clients() {
         let project = Project::with(&format!("server: {{trusted_proxies: {trusted}}}\n"));
         let root = token(&project, &["root", "--scope", "admin"]).await;
         let mut server = project.serve_http().await;
-        // What the client says of itself comes first; the proxy adds whom it serves.
+        // The client's own claim comes first; the proxy appends the address of its client.
         let told = "198.51.100.1, 203.0.113.9, 127.0.0.2";
         let refused = server.anonymous(reqwest::Method::GET, "/tools/bundles").header("x-forwarded-for", told);
         assert_eq!(refused.send().await.unwrap().status(), 401);

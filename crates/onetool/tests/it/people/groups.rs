@@ -1,4 +1,4 @@
-//! Groups: what a principal may call, and what they see of the rest.
+//! Groups: what a principal may call, and what they see of everything else.
 
 use rmcp::model::ReadResourceRequestParams;
 use serde_json::json;
@@ -58,7 +58,7 @@ async fn a_group_takes_away_and_never_adds() {
         let text = ana_mcp.err(code).await;
         assert!(text.contains(reason), "{code}: {text}");
     }
-    // What a group asks for does not happen before somebody has answered, whether the run ends or waits meanwhile.
+    // A call that needs approval does not take effect before the answer, whether the run ends or waits.
     ana_mcp.run("file.move('x.txt', 'z.txt')").await;
     assert!(project.path().join("x.txt").exists() && !project.path().join("z.txt").exists());
     // The same through REST, where tools are called by name.
@@ -111,7 +111,7 @@ async fn what_is_taken_away_is_not_shown() {
     }
 }
 
-/// A server that says whether it has its token.
+/// A server that reports whether it has its token.
 const KEYED: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -170,7 +170,7 @@ security:
     for (who, sees) in [(ana, false), (eve, true)] {
         server.token = Some(who);
         let client = server.mcp().await;
-        // Bundles with their tools, by every way to look at them.
+        // Bundles and their tools, through every listing.
         let found = |is_there: bool| if is_there { 200 } else { 404 };
         for (path, is_there) in [
             (format!("/tools/bundles/{vault}"), sees),

@@ -1,4 +1,4 @@
-//! Two principals on one server: neither sees, reads, resumes or cancels what the other has.
+//! Two principals on one server: neither can see, read, resume or cancel what belongs to the other.
 
 use onetool_state_postgres::testing::Server;
 use reqwest::{Method, RequestBuilder};
@@ -23,7 +23,7 @@ def mark(file: str) -> None:
     time.sleep(600)
 ";
 
-/// A server on which one of each kind of token is known.
+/// A server with one token of each kind.
 struct Bench {
     project: Project,
     server: HttpServer,
@@ -48,7 +48,7 @@ impl Bench {
         Self { project, server, issuer }
     }
 
-    /// Pairs of every kind.
+    /// Pairs of every kind of token.
     async fn pairs(&self) -> Vec<(&'static str, &'static str)> {
         let named = ["one", "two"]
             .map(|name| async move { token(&self.project, &[name, "--scope", "read,invoke,admin"]).await });
@@ -104,7 +104,7 @@ impl Bench {
         id
     }
 
-    /// A run of each that was under way when its server died, as another server finds it.
+    /// An active run of each principal whose server died, as another server finds it.
     async fn interrupted(&mut self, pairs: &[(&'static str, &'static str)]) -> Vec<String> {
         let mut ids = Vec::new();
         for (number, (mine, _)) in pairs.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Bench {
         }
     }
 
-    /// Runs that wait for a decision: of whoever started them, or of whoever is asked for a permission.
+    /// Runs that wait for a decision of their owner, or for a permission.
     async fn check_decisions(&mut self, mine: &'static str, theirs: &'static str, interrupted: &str) {
         let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
         let (_, run) =
@@ -272,7 +272,7 @@ impl Bench {
             let response = request.header("accept", "text/event-stream").send().await.unwrap();
             assert_eq!(response.status(), 404, "{method}");
         }
-        // A key means something to its owner alone, here too.
+        // A key is only valid for its owner, here too.
         let (key, mut made) = (uuid::Uuid::new_v4().to_string(), Vec::new());
         for (token, session) in [(mine, &own), (theirs, &other), (mine, &own)] {
             let params = json!({"name": "run", "arguments": {"command": "import uuid\nstr(uuid.uuid4())"},
@@ -290,7 +290,7 @@ impl Bench {
         }
         let (_, listed) = self.rpc(theirs, Some(&other), "tasks/list", json!({})).await;
         assert!(!listed.to_string().contains(&id), "{listed}");
-        // The same by the other revision, which knows the same tasks.
+        // The same in the other revision, which shares the tasks.
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": ERA,
             "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
@@ -321,7 +321,7 @@ async fn in_a_database_neither_has_what_the_other_has() {
     bench.check_all().await;
 }
 
-/// Two people without the scope `admin`, each with secrets of their own.
+/// Two people without the scope `admin`, each with their own secrets.
 const APART: &str = "\
 security:
   policy: {file.delete: ask}
@@ -338,7 +338,7 @@ fn keyed(pack: &str, secret: &str) -> String {
 }
 
 impl Bench {
-    /// Neither calls, sees or finds a tool that uses the other's secret.
+    /// Neither can call, see or find a tool that uses the other's secret.
     async fn check_secrets(&mut self, mine: &'static str, theirs: &'static str, pack: &str, secret: &str) {
         let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
         let call = format!("{pack}.key()");
@@ -367,7 +367,7 @@ impl Bench {
         }
     }
 
-    /// A permission that one waits for: the other neither sees it, nor decides it, nor goes on with its run.
+    /// A pending permission: the other can neither see it, nor decide it, nor continue its run.
     async fn check_approvals(&mut self, mine: &'static str, theirs: &'static str) {
         let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
         let asked = own.err("file.delete('x.txt')").await;
@@ -404,7 +404,7 @@ impl Bench {
         assert!(own.err(&format!("ot.resume('{run}')")).await.contains("still waits"));
         assert_eq!(self.status(mine, Method::DELETE, &format!("/runs/{run}")).await, 204);
 
-        // A question to one's own client: its state is worth nothing to anybody else.
+        // A question to one's own client: its state is useless to anybody else.
         let call = |token: &'static str, state: Option<&Json>| {
             let mut params = json!({"name": "run", "arguments": {"command": "file.delete('x.txt')"}, "_meta": {
                 "io.modelcontextprotocol/protocolVersion": ERA,
@@ -479,7 +479,7 @@ async fn without_the_scope_nobody_sees_what_others_do() {
     assert_eq!(tool["recent"], json!([]), "{tool}");
 }
 
-/// What somebody sees, once there is something under way that fits.
+/// A principal's active runs, once they match the condition.
 async fn under_way(bench: &Bench, token: &str, is_there: impl Fn(&[Json]) -> bool) -> Vec<Json> {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -493,7 +493,7 @@ async fn under_way(bench: &Bench, token: &str, is_there: impl Fn(&[Json]) -> boo
     }
 }
 
-/// The rows of a stream up to the first that fits.
+/// Reads rows of a stream up to the first that matches.
 async fn rows_until(stream: &mut reqwest::Response, event: &str, is_last: impl Fn(&Json) -> bool) -> Vec<Json> {
     let (mut text, mut rows) = (String::new(), Vec::new());
     loop {
@@ -538,7 +538,7 @@ async fn everybody_sees_and_cancels_what_is_their_own_while_it_is_under_way() {
     assert_eq!(bobs_run["door"], "mcp", "{bobs_run}");
     assert!(bobs_run["client"].is_string() && bobs_run["detail"] == "slow.nap(seconds=601)", "{bobs_run}");
 
-    // Without the scope one sees one's own, and ends nobody else's.
+    // Without the scope, one sees and ends only one's own runs.
     let own = under_way(&bench, ann, |rows| rows.len() == 2).await;
     assert!(own.iter().all(|row| row["principal"] == "ann"), "{own:?}");
     let path = |row: &Json| format!("/api/activity/{}", row["id"]);
@@ -547,7 +547,7 @@ async fn everybody_sees_and_cancels_what_is_their_own_while_it_is_under_way() {
     let (_, ended) = anns.await.unwrap();
     assert_eq!(ended["isError"], true, "{ended}");
     assert!(ended["text"].as_str().unwrap().contains("was cancelled"), "{ended}");
-    // An administrator ends everybody's.
+    // An administrator can end any run.
     assert_eq!(bench.status(CONFIGURED, Method::DELETE, &path(&bobs_run)).await, 204);
     assert!(run.await.unwrap().contains("cancelled"));
     under_way(&bench, CONFIGURED, <[Json]>::is_empty).await;
@@ -575,7 +575,7 @@ async fn whoever_may_not_decide_is_not_waited_for() {
     let plain = token(&bench.project, &["plain", "--scope", "read,invoke"]).await;
     let stream = bench.ask(plain, Method::GET, "/api/events").send().await.unwrap();
     assert_eq!(stream.status(), 200);
-    // Nobody who could answer is there: the call is refused, or the run suspended, at once.
+    // Nobody can answer: the call is refused, or the run suspended, at once.
     let request = bench.ask(plain, Method::POST, "/api/tools/file.delete/invoke");
     let (status, answer) = reply(request.json(&json!({"args": {"path": "x"}}))).await;
     assert_eq!(status, 403, "{answer}");

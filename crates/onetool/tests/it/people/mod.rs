@@ -1,4 +1,4 @@
-//! Who may do what, and who did: tokens, groups, and what is kept apart.
+//! Permissions and auditing: tokens, groups, and isolation.
 
 mod audit;
 mod groups;
@@ -11,13 +11,13 @@ use serde_json::Value as Json;
 
 use crate::client::Project;
 
-/// Makes a token through the command line.
+/// Creates a token through the command line.
 pub async fn token(project: &Project, arguments: &[&str]) -> &'static str {
     let made = command(project, &[&["tokens", "create"], arguments, &["--json"]].concat()).await;
     made["token"].as_str().unwrap().to_owned().leak()
 }
 
-/// What a command prints as JSON.
+/// A command's output, parsed as JSON.
 pub async fn command(project: &Project, arguments: &[&str]) -> Json {
     let output = project.command(arguments).output().await.unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Tokens of an OAuth issuer: a real JWKS server, real signatures, beside named tokens.
+//! Tokens of an OAuth issuer: a real JWKS server, real signatures, alongside named tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -163,7 +163,7 @@ async fn tokens_of_an_issuer_and_named_ones_both_open_the_server() {
 
     let named = token(&project, &["ci"]).await;
     assert_eq!(ask(&server, Method::GET, "/tools/bundles", Some(named)).await.status(), 200);
-    // Groups come from the claim; those that nobody configured mean nothing.
+    // Groups come from the claim; those that are not configured are ignored.
     server.token = Some(issuer.good(json!({"roles": ["/readers", "strangers"]})).leak());
     let client = server.mcp().await;
     assert_eq!(client.ok("ot.packs(info='list')").await, "[file, ot]");
@@ -206,7 +206,7 @@ async fn whatever_is_wrong_with_a_token_it_opens_nothing() {
     let none = issuer.good(json!({"scope": "openid"}));
     assert_eq!(ask(&server, Method::GET, "/tools/bundles", Some(&none)).await.status(), 403);
 
-    // However many tokens with unknown keys come, the issuer is asked seldom.
+    // Many tokens with unknown keys cause only a few requests to the issuer.
     issuer.add_ed_key();
     let before = issuer.asked.load(Ordering::SeqCst);
     for number in 0..20 {
@@ -256,6 +256,6 @@ async fn pages_of_sites_that_are_allowed_may_call_and_see_the_challenge() {
     assert!(text(&refused, "www-authenticate").contains("resource_metadata"));
     assert!(text(&refused, "access-control-expose-headers").contains("www-authenticate"));
     assert_eq!(text(&refused, "access-control-allow-origin"), "https://app.example.org");
-    // Nobody is given anything by a cookie or a password of the browser.
+    // Cookies and browser passwords grant nothing.
     assert_eq!(text(&refused, "access-control-allow-credentials"), "");
 }

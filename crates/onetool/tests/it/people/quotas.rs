@@ -1,4 +1,4 @@
-//! What a principal may use up.
+//! Quotas of a principal.
 
 use onetool_state_postgres::testing::Server;
 use reqwest::Method;
@@ -73,7 +73,7 @@ async fn a_run_that_was_let_in_waits_for_its_place_when_it_goes_on() {
     assert_eq!(view["status"], "completed", "{view}");
 }
 
-/// `run("'in'")` over MCP with an idempotency key: its result.
+/// Calls `run("'in'")` over MCP with an idempotency key; returns its result.
 async fn keyed_call(server: &HttpServer, key: &str) -> Json {
     const ERA: &str = "2026-07-28";
     let meta = json!({
@@ -128,7 +128,7 @@ async fn a_key_whose_run_was_refused_is_let_in_later() {
     assert_eq!((status, &run["text"]), (200, &json!("in")), "{run}");
     let (status, run) = keyed("/runs", "/runs").await;
     assert_eq!(status, 202, "{run}");
-    // What was let in is the same run from then on, also while there is no room.
+    // An admitted run is found again by its key, even while the quota is exhausted.
     let (status, again) = keyed("/runs", "/runs").await;
     assert_eq!((status, &again["id"]), (200, &run["id"]), "{again}");
 }

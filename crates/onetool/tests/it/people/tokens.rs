@@ -1,4 +1,4 @@
-//! Named tokens: made, listed, used, revoked, expired; on the command line, over REST, among servers.
+//! Named tokens: created, listed, used, revoked, expired; on the command line, over REST, across servers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn status(server: &HttpServer, method: Method, path: &str, token: &str) ->
     request.send().await.unwrap().status().as_u16()
 }
 
-/// Asks until the answer has this status.
+/// Sends requests until the answer has this status.
 async fn until(server: &HttpServer, token: &str, wanted: u16) {
     let end = tokio::time::Instant::now() + PATIENCE;
     while status(server, Method::GET, "/tools/bundles", token).await != wanted {
@@ -71,7 +71,7 @@ async fn a_token_is_made_used_listed_and_revoked_on_the_command_line() {
     let audited = project.command(&["audit", "search", "--event", "admin", "--json"]).output().await.unwrap();
     let audited = String::from_utf8_lossy(&audited.stdout);
     assert!(audited.contains("onetool tokens create ana") && audited.contains("revoke root.1"), "{audited}");
-    // Nothing of the tokens is in any file.
+    // No file contains any part of the tokens.
     let files = walk(project.path());
     assert!(!files.contains(&reader[8..]) && !files.contains(&admin[8..]));
 }

@@ -1,4 +1,4 @@
-//! Who may come in, by REST and by MCP.
+//! Access control of REST and MCP.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::{Fixture, Upstream, new_id, project};
 use crate::client::{PATIENCE, Project, reply};
 
-/// Sends bytes and reads the status of the answer; `None` where the server hung up without one.
+/// Sends bytes and reads the status of the answer; `None` if the server closed the connection without one.
 async fn raw(base: &str, request: &str) -> Option<u16> {
     let mut stream = tokio::net::TcpStream::connect(base.strip_prefix("http://").unwrap()).await.unwrap();
-    // The server may hang up before it has read all.
+    // The server may close the connection before it has read everything.
     let _ = stream.write_all(request.as_bytes()).await;
     let mut text = String::new();
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await.expect("an end");
@@ -86,7 +86,7 @@ async fn a_token_opens_what_its_scopes_say() {
     let mut server = project.serve_http_at("0.0.0.0:0").await;
     let bundle = format!("/tools/bundles/{}", new_id());
     let invoke = format!("{bundle}/tools/a/version/v1/invoke");
-    // What each may do: read, write, call (nothing is there to call), MCP.
+    // The permissions of each: read, write, call (there is nothing to call), MCP.
     for (token, read, write, call, mcp) in [
         (None, 401, 401, 401, 401),
         (Some("nobody-nobody-nobody"), 401, 401, 401, 401),
@@ -153,14 +153,15 @@ async fn connections_that_are_kept_for_later_keep_nobody_out() {
     for _ in 0..600 {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        // The answer comes although none of those before has ended; they would end by themselves after half a minute.
+        // The answer arrives although none of the earlier connections has ended; they would time out after half a
+        // minute.
         let mut head = [0; 12];
         let answered = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_exact(&mut head)).await;
         answered.expect("a connection is kept out").unwrap();
         assert_eq!(&head, b"HTTP/1.1 200");
         kept.push(stream);
     }
-    // Nor do those that never come to the end of their request.
+    // Nor do connections that never finish their request.
     for _ in 0..600 {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: loc").await.unwrap();

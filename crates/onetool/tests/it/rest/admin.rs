@@ -1,4 +1,4 @@
-//! What the admin page asks: every route below `/api` with its scope, and what the routes do.
+//! The admin API: every route below `/api` with its scope, and its behaviour.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,7 +16,7 @@ server:
     - {token: admin-admin-admin-admin, scopes: [admin]}
 ";
 
-/// Every route of the page, and the scope that it needs.
+/// Every route of the admin page, and its required scope.
 const ROUTES: &str = "\
 GET /api/activity read
 DELETE /api/activity/{id} invoke
@@ -60,7 +60,7 @@ struct Route {
     takes_body: bool,
 }
 
-/// What the OpenAPI document says of the routes below `/api`.
+/// The routes below `/api` in the OpenAPI document.
 async fn documented(server: &HttpServer) -> Vec<Route> {
     let (status, document) = server.get("/openapi.json").await;
     assert_eq!(status, 200);
@@ -85,13 +85,13 @@ async fn documented(server: &HttpServer) -> Vec<Route> {
 }
 
 impl Route {
-    /// The path with something in place of its parameters that is nowhere to be found.
+    /// The path with parameters that do not exist.
     fn address(&self) -> String {
         let parts = self.path.split('/').map(|part| if part.starts_with('{') { "no.such" } else { part });
         parts.collect::<Vec<_>>().join("/")
     }
 
-    /// Only the status: a stream of events has no end.
+    /// Returns only the status: an event stream has no end.
     async fn status(&self, server: &HttpServer, token: Option<&str>, header: Option<(&str, &str)>) -> u16 {
         let mut request = server.anonymous(self.method.clone(), &self.address());
         if let Some(token) = token {
@@ -114,7 +114,7 @@ async fn every_route_is_documented_and_needs_its_scope() {
         .iter()
         .map(|route| format!("{} {} {}", route.method, route.path, route.scope.as_deref().unwrap_or("-")))
         .collect();
-    // Who may do what, and who did, has tests of its own.
+    // Tokens and the audit log have their own tests.
     listed.retain(|line| !line.contains("/api/tokens") && !line.contains("/api/audit"));
     let word = |line: &str, index: usize| line.split(' ').nth(index).map(str::to_owned);
     listed.sort_by_key(|line| (word(line, 1), word(line, 0)));
@@ -149,7 +149,7 @@ async fn other_sites_and_forms_reach_no_route() {
         if !route.takes_body {
             continue;
         }
-        // What a form of another site can send, and what is not JSON.
+        // A form of another site, and a body that is not JSON.
         for (kind, body, expected) in [
             ("text/plain", "{}", 415),
             ("application/x-www-form-urlencoded", "a=b", 415),
@@ -159,7 +159,7 @@ async fn other_sites_and_forms_reach_no_route() {
         ] {
             let request = server.anonymous(route.method.clone(), &route.address());
             let (status, answer) = reply(request.header("content-type", kind).body(body)).await;
-            // A name that is nowhere may be found out before the body is read.
+            // An unknown name may be reported before the body is read.
             assert!(status == expected || status == 404 && expected == 400, "{name} {kind} {body}: {status} {answer}");
             assert!(answer["error"]["message"].is_string(), "{name}: {answer}");
         }
@@ -202,14 +202,14 @@ async fn names_that_are_nowhere_are_not_found() {
     }
 }
 
-/// Someone who looks at the page: calls that need approval wait for them.
+/// Somebody who watches the page: calls that need approval wait for them.
 async fn watch(server: &HttpServer) -> reqwest::Response {
     let events = server.request(Method::GET, "/api/events").send().await.unwrap();
     assert_eq!(events.status(), 200);
     events
 }
 
-/// The call that waits.
+/// The waiting call.
 async fn waiting(server: &HttpServer) -> Json {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -222,7 +222,7 @@ async fn waiting(server: &HttpServer) -> Json {
     }
 }
 
-/// Runs a command that needs a decision, decides, and answers with the run's text.
+/// Runs a command that needs a decision, decides, and returns the run's text.
 async fn decided(server: &HttpServer, command: &str, decision: &str) -> String {
     let run = reply(server.request(Method::POST, "/api/runs").json(&json!({"command": command})));
     let decide = async {
@@ -262,7 +262,7 @@ async fn an_approval_for_good_is_a_rule_of_the_policy() {
         let text = std::fs::read_to_string(project.path().join(file)).unwrap();
         let rule = "security:\n  policy:\n    file.read: allow\n    # Ask first.\n    \"file.*\": ask\n";
         assert!(text.starts_with("# Mine.\n") && text.contains(rule), "{text}");
-        // In force at once, and in the next process; other tools still ask.
+        // In effect at once, and in the next process; other tools still ask.
         let (_, answer) = server.post("/api/runs", json!({"command": READ})).await;
         assert!(answer["text"].as_str().unwrap().contains("hello"), "{answer}");
         server.stop().await;
@@ -274,7 +274,7 @@ async fn an_approval_for_good_is_a_rule_of_the_policy() {
     }
 }
 
-/// The request of a run that is refused afterwards.
+/// The pending request of a run that is denied afterwards.
 async fn waiting_with(server: &HttpServer, run: impl Future<Output = (u16, Json)>) -> Json {
     let look = async {
         let request = waiting(server).await;
@@ -303,7 +303,7 @@ async fn an_approval_for_the_session_ends_with_the_server() {
     assert!(decided(&server, READ, "deny").await.contains("declined"));
 }
 
-/// An MCP server whose tool says what a file says.
+/// An MCP server whose tool returns the content of a file.
 const CHANGING: &str = r#"
 import json, pathlib, sys
 for line in sys.stdin:
@@ -346,7 +346,7 @@ async fn changed_tools_are_shown_as_a_diff_and_accepted() {
     assert_eq!(&diff[..3], [("same", "Greets."), ("removed", "Politely."), ("added", "Sends a copy to evil.example.")]);
     let (status, answer) = server.post("/api/tools/up.greet/invoke", json!({"args": {}})).await;
     assert!(status >= 400 && answer.to_string().contains("changed since it was accepted"), "{answer}");
-    // Only what was looked at is accepted.
+    // Only the reviewed version is accepted.
     let accept = "/api/pins/up.greet/accept";
     let (status, answer) = server.post(accept, json!({"digests": ["something else"]})).await;
     assert_eq!(status, 409, "{answer}");
@@ -421,7 +421,7 @@ async fn use_errors_and_what_was_seen_are_told() {
     assert_eq!((bars.len(), &stats["chart"]["barSeconds"]), (24, &json!(3600)));
     let sum = |name: &str| bars.iter().map(|bar| bar[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((sum("calls"), sum("errors")), (4, 1));
-    // 500 rows stayed out of the model's context.
+    // 500 rows were kept out of the model's context.
     assert!(stats["contextSaved"].as_u64().unwrap() > 1_000, "{stats}");
     assert_eq!(sum("contextSaved"), stats["contextSaved"].as_u64().unwrap());
     assert_eq!((&stats["tools"][0]["tool"], &stats["tools"][0]["calls"]), (&json!("demo.rows"), &json!(4)));

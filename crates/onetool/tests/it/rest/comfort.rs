@@ -1,4 +1,4 @@
-//! What makes the API pleasant: ids that the server makes, slugs, pointers to mistakes, nulls, languages.
+//! Convenience of the API: server-generated ids, slugs, pointers to mistakes, nulls, languages.
 
 use reqwest::Method;
 use serde_json::json;
@@ -74,7 +74,7 @@ async fn a_mistake_is_told_with_its_place() {
         )
         .await;
     assert_eq!((status, &reply["error"]["pointer"]), (400, &json!("/displayName")), "{reply}");
-    // Numbers of a request, whether it is stored or only shown.
+    // Numeric settings of a request, whether it is stored or only previewed.
     for (name, value, pointer) in [
         ("timeoutMs", json!(0), "/impl/timeoutMs"),
         ("timeoutMs", json!(-1), "/impl/timeoutMs"),

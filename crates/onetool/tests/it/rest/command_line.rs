@@ -8,13 +8,13 @@ use tokio::io::AsyncWriteExt as _;
 use super::{Fixture, SECRET, eventually, new_id, slugs};
 use crate::client::Project;
 
-/// Runs `onetool bundles …` with this input; exit code, stdout, stderr.
+/// Runs `onetool bundles …` with this input; returns exit code, stdout and stderr.
 async fn bundles(project: &Project, arguments: &[&str], input: &Json) -> (i32, String, String) {
     let all: Vec<&str> = [&["bundles"], arguments].concat();
     let mut command = project.command(&all);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A command that reads nothing may be gone already.
+    // A command that reads nothing may have ended already.
     let _ = stdin.write_all(input.to_string().as_bytes()).await;
     drop(stdin);
     let output = child.wait_with_output().await.unwrap();
@@ -89,7 +89,7 @@ async fn versions_are_told_apart_and_so_are_bundles_of_one_slug() {
         let called = json_of(p, &["tools", "invoke", "own", "which", version], none).await;
         assert_eq!(called["value"]["uri"], format!("/{version}"));
     }
-    // Only by hand can two bundles get one slug.
+    // Two bundles can only get the same slug by manual edits.
     let (id, twin) = (bundle.rsplit('/').next().unwrap(), new_id());
     let file = f.project.path().join(format!(".onetool/bundles/{id}/bundle.json"));
     let text = std::fs::read_to_string(file).unwrap().replace(id, &twin);

@@ -9,9 +9,9 @@ use serde_json::{Value as Json, json};
 
 use super::{Fixture, tool_path};
 
-/// Writers at one time.
+/// Number of concurrent writers.
 const WRITERS: usize = 8;
-/// The server is killed after so many acknowledged writes.
+/// The server is killed after this number of acknowledged writes.
 const ENOUGH: usize = 40;
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn what_was_acknowledged_survives_a_kill_and_nothing_is_half_written() {
             loop {
                 let path = tool_path(&bundle, &format!("t-{}", number.fetch_add(1, Ordering::Relaxed)), "v1");
                 let put = client.request(Method::PUT, format!("{base}{path}")).json(&body);
-                // The server has gone when there is no whole answer.
+                // The server is gone if there is no complete answer.
                 let Ok(response) = put.send().await else { return };
                 assert_eq!(response.status(), 201);
                 let Ok(stored) = response.json::<Json>().await else { return };

@@ -1,4 +1,4 @@
-//! Bundles in and out: archives, and documents that others wrote.
+//! Import and export of bundles: archives, and documents of other tools.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -173,7 +173,7 @@ async fn operations_are_functions_at_once_and_secrets_are_named() {
     }
 }
 
-/// As many operations and bytes as the largest public documents have.
+/// As many operations and bytes as the largest public documents.
 fn large_document(base: &str) -> String {
     let mut paths = serde_json::Map::new();
     let mut schemas = serde_json::Map::new();
@@ -207,7 +207,7 @@ fn large_document(base: &str) -> String {
                 )
             })
             .collect();
-        // Everything leads to everything, and to itself.
+        // Everything refers to everything, and to itself.
         for (name, step) in [("itself", 0), ("next", 1), ("far", 97), ("other", 211)] {
             properties
                 .insert(name.to_owned(), json!({"$ref": format!("#/components/schemas/s{}", (number + step) % 600)}));
@@ -225,7 +225,7 @@ async fn a_document_of_five_megabytes_is_imported_by_the_command_line() {
     let text = large_document(&f.upstream.base);
     assert!(text.len() > 5_000_000, "{}", text.len());
     f.project.write("large.json", &text);
-    // A child's child: its own most memory can be asked for.
+    // Measured as a grandchild, whose peak memory can be queried.
     let measured = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); \
         print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(done.returncode)";
     let mut command =

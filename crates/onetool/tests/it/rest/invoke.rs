@@ -1,4 +1,4 @@
-//! Calls: what goes out, what comes back, and every way to fail.
+//! Calls: requests, replies, and every kind of failure.
 
 use serde_json::{Value as Json, json};
 

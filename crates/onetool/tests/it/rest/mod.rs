@@ -1,4 +1,4 @@
-//! The REST API of the real binary: bundles, tools, calls, who may come in, and bundles as packs.
+//! The REST API of the real binary: bundles, tools, calls, access control, and bundles as packs.
 
 mod access;
 mod admin;
@@ -28,11 +28,11 @@ use crate::client::{Answer, Client, HttpServer, PATIENCE, Project};
 
 const SECRET: &str = "s3cr3t-key-of-the-tests";
 
-/// A server that tools call. Paths say what it answers: `/status/503`, `/slow`, `/away`; anything else is echoed.
+/// A server that tools call. The path determines its answer: `/status/503`, `/slow`, `/away`; anything else is echoed.
 struct Upstream {
     base: String,
     seen: Arc<Mutex<Vec<Json>>>,
-    /// Statuses of the next answers, before any other rule.
+    /// Statuses of the next answers, which take precedence over other rules.
     next: Arc<Mutex<VecDeque<u16>>>,
 }
 
@@ -70,7 +70,7 @@ async fn answer(request: Request, seen: Arc<Mutex<Vec<Json>>>, next: Arc<Mutex<V
     }
 }
 
-/// A project whose tools may call the upstream, and both running.
+/// An upstream, and a running server whose tools may call it.
 struct Fixture {
     project: Project,
     upstream: Upstream,
@@ -85,7 +85,7 @@ impl Fixture {
         Self { project, upstream, server }
     }
 
-    /// A new bundle; its path.
+    /// Creates a bundle; returns its path.
     async fn bundle(&self, slug: &str) -> String {
         let path = format!("/tools/bundles/{}", new_id());
         let (status, body) = self.server.put(&path, json!({"slug": slug, "secrets": ["API_KEY"]})).await;
@@ -93,7 +93,7 @@ impl Fixture {
         path
     }
 
-    /// Stores a tool; its path.
+    /// Stores a tool; returns its path.
     async fn tool(&self, bundle: &str, slug: &str, version: &str, body: Json) -> String {
         let path = tool_path(bundle, slug, version);
         let (status, reply) = self.server.put(&path, body).await;
@@ -144,7 +144,7 @@ fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// Runs code until its answer is as wanted: another process sees changes a moment later.
+/// Runs code until its answer is as wanted: another process sees changes slightly later.
 async fn eventually(client: &Client, code: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {

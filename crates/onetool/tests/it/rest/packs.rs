@@ -1,4 +1,4 @@
-//! Bundles are packs: what REST stores, `run` calls, over HTTP and over standard input and output.
+//! Bundles as packs: tools stored over REST are called by `run`, over HTTP and over standard input and output.
 
 use serde_json::json;
 

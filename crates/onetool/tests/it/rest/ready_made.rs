@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::slugs;
 use crate::client::{HttpServer, Project};
 
-/// Answers as the APIs do, as far as the tools look; and echoes what the tests want to see.
+/// Answers like the APIs, as far as the tools need it; and echoes what the tests check.
 async fn recorded() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

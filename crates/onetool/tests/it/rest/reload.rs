@@ -1,4 +1,4 @@
-//! A reload reaches what is served over HTTP, too.
+//! A reload takes effect for HTTP too.
 
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Fixture, project, tool_path};
 
-/// A bundle `api` with tools that ask the upstream, and the path where sequences are put.
+/// A bundle `api` with tools that call the upstream, and the path for sequences.
 async fn prepared() -> (Fixture, String) {
     let f = Fixture::start().await;
     let bundle = f.bundle("api").await;

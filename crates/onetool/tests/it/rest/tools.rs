@@ -1,4 +1,4 @@
-//! The rules of tools: names, conflicts, times, pages and search.
+//! The rules of tools: names, conflicts, timestamps, pages and search.
 
 use reqwest::Method;
 use serde_json::json;
@@ -152,7 +152,7 @@ async fn pages_are_bound_to_their_filters_and_miss_nothing() {
     let (_, first) = f.server.get(&list).await;
     assert_eq!(slugs(&first), ["t-4", "t-3"]);
     let token = first["nextPageToken"].as_str().unwrap().to_owned();
-    // What comes and goes between two pages moves nothing.
+    // Tools added or removed between two pages do not shift the others.
     f.tool(&bundle, "t-9", "v1", f.get("/x")).await;
     assert_eq!(f.server.delete(&tool_path(&bundle, "t-4", "v1")).await.0, 204);
     let (_, second) = f.server.get(&format!("{list}&pageToken={token}")).await;
