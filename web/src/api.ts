@@ -1,6 +1,5 @@
 // The REST API as used by the page. Every address is same-origin; the token, if one is needed, is sent in a header, so
-// that
-// no other site can use it.
+// that no other site can use it.
 import { signal } from '@preact/signals';
 import { fromPlain, hasLongNumbers, parse, stringify, toExact } from './json/lossless';
 import type { ChartData } from './ui/chart';

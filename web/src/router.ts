@@ -1,6 +1,5 @@
 // The current place is in the address's fragment: `#/tools/file.read`. It works without the server, can be bookmarked,
-// and
-// never reaches a log.
+// and never reaches a log.
 import { signal } from '@preact/signals';
 import type { Scope } from './api';
 

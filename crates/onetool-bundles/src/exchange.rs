@@ -140,10 +140,8 @@ impl HttpEngine {
     }
 
     /// Decides whether to repeat a refused request, because there is a new token or the clock was wrong. A refused
-    /// request
-    /// had no effect, so any method may be repeated. If a token cached by another process is refused too, one more
-    /// attempt
-    /// with a new token follows.
+    /// request had no effect, so any method may be repeated. If a token cached by another process is refused too, one
+    /// more attempt with a new token follows.
     async fn takes_second_chance(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,

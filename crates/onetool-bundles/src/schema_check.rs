@@ -1,8 +1,7 @@
 //! Checks whether a schema is valid without building its validator.
 //!
 //! Building one costs many times what reading the schema costs, and an import of thousands of tools needs none of them:
-//! a
-//! validator is built when its tool is called. Only definite answers are given here.
+//! a validator is built when its tool is called. Only definite answers are given here.
 //!
 //! **Invariant:** a schema that is certainly valid builds. Anything unknown to this module is left to
 //! [`validator_for`].

@@ -1,8 +1,7 @@
 //! Reads lines of text with a size cap, and formats them with line numbers.
 //!
 //! A line may be as long as the file: only its first bytes are kept and the rest is counted, so memory use stays
-//! constant.
-//! `file.read`, `file.grep` and the tools on stored results format lines in the same way.
+//! constant. `file.read`, `file.grep` and the tools on stored results format lines in the same way.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

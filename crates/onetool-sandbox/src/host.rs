@@ -84,8 +84,7 @@ impl std::fmt::Display for WrittenName<'_> {
     }
 }
 
-/// The function that returns the time in microseconds since the epoch, if [`Host::seed`] puts the host in charge of
-/// time.
+/// The function that returns the time in microseconds since the epoch, if [`Host::seed`] makes the host decide it.
 pub const CLOCK: &str = "__onetool_now__";
 /// The function that tells such code whether it is still repeating what an earlier process recorded. If so, it does not
 /// repeat its waits.

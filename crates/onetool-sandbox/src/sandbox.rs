@@ -72,8 +72,7 @@ impl Sandbox {
         self.cpython.read().clone()
     }
 
-    /// Runs a program in an engine; `Auto` means Monty, because the caller that prepared the program knows what it
-    /// needs.
+    /// Runs a program in an engine; `Auto` means Monty, because the caller already knows what the program needs.
     pub async fn execute(
         &self,
         engine: Engine,

@@ -216,8 +216,7 @@ async fn a_child_that_lies_ends_only_its_own_run() {
     }
 }
 
-/// A message of the maximum size, made of the smallest values, is refused before it takes much more memory than its
-/// bytes.
+/// A message of maximum size, made of the smallest values, is refused before it takes much more than its bytes.
 #[tokio::test]
 async fn a_bomb_of_small_values_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,7 @@
 //! A running worker as its callers see it: its process and the calls in flight.
 //!
 //! A caller writes its own message and waits; the worker's [`Supervisor`] reads the answers.
-//! **Invariant:** every call in flight gets exactly one answer, and a call holds its turn until the worker is done with
-//! it.
+//! **Invariant:** every call in flight gets exactly one answer, and holds its turn until the worker is done with it.
 
 use std::collections::HashMap;
 use std::path::Path;

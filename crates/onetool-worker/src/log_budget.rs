@@ -1,5 +1,4 @@
-//! Limits how much of a worker's output is logged: a tool that writes endlessly must not fill a disk or slow down
-//! others.
+//! Limits how much of a worker's output is logged: endless output must not fill a disk or slow down others.
 
 use std::time::{Duration, Instant};
 

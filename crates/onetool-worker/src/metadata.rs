@@ -30,8 +30,8 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Returns the local packages that the block names, as paths relative to the file: `[tool.uv.sources]`, and `name @
-    /// file:///folder`.
+    /// Returns the local packages that the block names, as paths relative to the file: `[tool.uv.sources]`, and
+    /// `name @ file:///folder`.
     pub(super) fn local_packages(&self) -> Vec<String> {
         let table = self.text.parse::<toml::Table>().unwrap_or_default();
         let sources = table.get("tool").and_then(|tool| tool.get("uv")?.get("sources")?.as_table());

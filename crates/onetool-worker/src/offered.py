@@ -204,9 +204,8 @@ def trace_headers():
 
 
 def resolve_path(path, write=False):
-    """Returns the absolute path for a path given by a caller, by the rules of the pack `file`: inside its roots,
-    nothing that holds secrets, and for writing nothing that governs OneTool or lies below `.git`. Links are followed
-    first."""
+    """Resolves a caller's path to an absolute one, by the rules of the pack `file`: inside its roots, nothing that
+    holds secrets, and for writing nothing that governs OneTool or lies below `.git`. Links are followed first."""
     import pathlib
 
     return pathlib.Path(_request("resolve_path", {"path": str(path), "write": bool(write)}))

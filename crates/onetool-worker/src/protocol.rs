@@ -65,8 +65,7 @@ fn clipped(mut text: String) -> String {
     text
 }
 
-/// Returns the name of an exception, or `Exception` if it is invalid: it begins a line wherever it is shown, so nothing
-/// else may pass.
+/// Returns an exception's name, or `Exception` if it is invalid: it begins a line wherever it is shown.
 fn type_name(name: String) -> String {
     let is_name = name.len() <= MAX_TYPE_NAME && name.split('.').all(is_python_identifier);
     if is_name { name } else { "Exception".to_owned() }

@@ -363,8 +363,7 @@ impl<'a> SignatureReader<'a> {
         });
     }
 
-    /// Returns the schema of all arguments; `open` if unnamed ones are accepted too. A parameter's name needs no
-    /// escaping.
+    /// Returns the schema of all arguments; `open` allows unnamed ones too. Parameter names need no escaping.
     fn schema(&self, open: bool) -> InputSchema {
         let Self { properties, required, .. } = self;
         let required = if required.is_empty() { String::new() } else { format!(r#","required":[{required}]"#) };

@@ -280,8 +280,7 @@ def _hand_out(message):
 
 
 def _free_main():
-    """Lets the main thread take the next call. Called before it answers: a caller that waits for each answer stays on
-    it."""
+    """Lets the main thread take the next call. Called before it answers, so that a sequential caller stays on it."""
     global _main_is_free
     with _turns:
         _main_is_free = _queue.empty()

@@ -1,6 +1,5 @@
 //! The files that control this program, collected from the current configuration: files that no tool may change, and
-//! files
-//! that no tool may read.
+//! files that no tool may read.
 
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,7 @@
 //!
 //! If the user's file asks, the rule is written there, since a project cannot loosen the user's rules; if the project's
 //! file asks, it is written there and applies nowhere else. The rule is put first, because the first match wins. Then
-//! the
-//! files are read again: if the tool is still not allowed, they are restored.
+//! the files are read again: if the tool is still not allowed, they are restored.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -15,8 +15,7 @@ use crate::metrics::Measures;
 use crate::telemetry::{Exporter, Span};
 
 /// The savings of a run: the data its calls kept away from the model, and its own cost. A run that failed or made no
-/// calls
-/// saved nothing.
+/// calls saved nothing.
 fn saved(outcome: &RunOutcome<'_>) -> Saved {
     if outcome.is_error || outcome.unsent.bytes == 0 {
         return Saved::default();

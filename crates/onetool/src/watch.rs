@@ -1,8 +1,7 @@
 //! Watches the configuration, secrets and tool files, and reloads them when they change.
 //!
 //! Folders are watched, not files, because editors replace files. A burst of changes is read once, when it is over. Of
-//! the
-//! folders below `.onetool`, only those that people write to are watched.
+//! the folders below `.onetool`, only those that people write to are watched.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

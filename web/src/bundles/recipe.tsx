@@ -1,6 +1,5 @@
 // The recipe builder: a sequence composed of steps. Each step has the form of its tool; a value may refer to arguments
-// and
-// to results of earlier steps. A trial calls the steps one by one, so that fields of their results can be selected.
+// and to results of earlier steps. A trial calls the steps one by one, so that fields of their results can be selected.
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type ToolDetail, getTool, may, send, toolPath } from '../api';
 import { type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from '../form/draft';

@@ -1,8 +1,6 @@
 // `${…}` in the steps of a recipe: available references, and their values while a recipe is tried step by step. For a
-// stored
-// recipe the server resolves every reference; here only plain paths are resolved, and others are reported as
-// unsupported
-// in a trial.
+// stored recipe the server resolves every reference; here only plain paths are resolved, and others are reported as
+// unsupported in a trial.
 import { type Json, stringify } from '../json/lossless';
 
 /** The results of steps so far. */

@@ -1,6 +1,5 @@
 // Bundles and their HTTP tools: create, change, new version, duplicate, delete. The form of a tool is made from a
-// schema like
-// any other form; errors of the server are shown unchanged.
+// schema like any other form; errors of the server are shown unchanged.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, get, getStored, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';

@@ -1,6 +1,6 @@
 // The code editor of the console: CodeMirror with Python, completion of tools, signatures, and errors at their line. It
-// is
-// loaded when the console opens. It lives in a shadow root, where its styles need no exception from the page's policy.
+// is loaded when the console opens. It lives in a shadow root, where its styles need no exception from the page's
+// policy.
 import { type Completion, type CompletionContext, type CompletionResult, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python, pythonLanguage } from '@codemirror/lang-python';

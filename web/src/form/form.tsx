@@ -1,6 +1,5 @@
 // A form from a JSON Schema. Parts are planned when they are shown, so that a recursive schema costs nothing until its
-// part
-// is opened.
+// part is opened.
 import type { ComponentChildren } from 'preact';
 import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { t } from '../i18n';

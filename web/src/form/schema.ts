@@ -1,8 +1,6 @@
 // Converts a JSON Schema to a plan of controls. Schemas are untrusted: references may be missing or endless, keywords
-// may
-// have invalid values. A part that no control can express becomes a JSON editor. Conditions (`if`, `not`, dependencies)
-// do
-// not change the controls, only what is valid.
+// may have invalid values. A part that no control can express becomes a JSON editor. Conditions (`if`, `not`,
+// dependencies) do not change the controls, only what is valid.
 import { fromPlain, stringify } from '../json/lossless';
 
 export type Schema = Record<string, unknown>;

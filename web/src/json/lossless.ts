@@ -1,6 +1,5 @@
 // JSON that preserves the text of numbers. `JSON.parse` rounds integers above 2^53 and drops trailing zeros; here a
-// number
-// that would change becomes a `NumberText`. Parsing uses its own stack, so depth is limited only by memory.
+// number that would change becomes a `NumberText`. Parsing uses its own stack, so depth is limited only by memory.
 
 /** A number that a JavaScript number cannot represent exactly. */
 export class NumberText {

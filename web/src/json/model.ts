@@ -1,6 +1,5 @@
 // A JSON value as a list of visible rows: a tree in which some nodes are open. Large values live in the worker, so that
-// the
-// page only holds the rows it shows.
+// the page only holds the rows it shows.
 import { type Json, NumberText, parse, stringify } from './lossless';
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';

@@ -1,6 +1,5 @@
 // The "+" palette: finds a tool, a snippet or a page from anywhere, by name or description. A tool is filled in and
-// called
-// right there, or inserted into the console.
+// called right there, or inserted into the console.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type SearchHit, type ToolDetail, get, getTool, may, toolPath } from '../api';

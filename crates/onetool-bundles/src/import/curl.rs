@@ -1,9 +1,8 @@
 //! Converts a `curl` command to a tool: the request becomes the template, its values become defaults of the arguments.
 //!
 //! Values whose names look like secrets (headers, query parameters, body fields, `-u`) become named secrets, and the
-//! values
-//! are dropped. Shell variables and `{placeholders}` of the path become arguments, or secrets if their names look like
-//! it.
+//! values are dropped. Shell variables and `{placeholders}` of the path become arguments, or secrets if their names
+//! look like it.
 
 mod command;
 mod words;

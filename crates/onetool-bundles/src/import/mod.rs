@@ -1,8 +1,7 @@
 //! Imports API descriptions as bundles: OpenAPI, Postman collections, Arazzo workflows, `curl` commands.
 //!
 //! Reading is pure: it turns a document into drafts of tools, and lists everything that could not be expressed, with
-//! the
-//! reason. Nothing is dropped silently. A secret in a document becomes a named secret, and its value is dropped.
+//! the reason. Nothing is dropped silently. A secret in a document becomes a named secret, and its value is dropped.
 //!
 //! **Invariant:** documents are untrusted. References are followed within a budget, schemas that exceed their share are
 //! cut, and reading a document never makes a request.

@@ -1,6 +1,5 @@
 //! Repairs invalid schemas of imported documents, such as a pattern that is not a regular expression or an unknown
-//! type.
-//! The invalid part is replaced by a schema that accepts anything; the rest of the tool stays as it is.
+//! type. The invalid part is replaced by a schema that accepts anything; the rest of the tool stays as it is.
 
 use onetool_state::bundles::ToolDraft;
 use serde_json::{Map, Value as Json, json};

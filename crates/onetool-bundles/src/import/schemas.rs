@@ -1,8 +1,7 @@
 //! Converts schemas of OpenAPI documents to self-contained schemas.
 //!
 //! A reference into the document becomes one into `$defs`, which contains only the referenced schemas. A part that
-//! exceeds
-//! its share becomes a schema that accepts anything. OpenAPI 3.0 keywords are converted to JSON Schema.
+//! exceeds its share becomes a schema that accepts anything. OpenAPI 3.0 keywords are converted to JSON Schema.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

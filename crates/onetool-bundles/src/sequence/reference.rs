@@ -1,8 +1,7 @@
 //! `${…}` in the texts of a sequence: references to arguments and to results of steps.
 //!
 //! A text that is a single reference keeps the type of the value; in a longer text the value is converted to text.
-//! After
-//! its root, a reference is an RFC 9535 path. Values are never scanned for references themselves.
+//! After its root, a reference is an RFC 9535 path. Values are never scanned for references themselves.
 
 use onetool_sdk::{ErrorKind, ToolError};
 use serde_json::{Map, Value as Json};

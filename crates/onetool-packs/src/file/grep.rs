@@ -1,8 +1,7 @@
 //! `file.grep`: finds lines by content.
 //!
 //! Files are searched on several threads, each streamed through one buffer; only the lines to be shown are kept.
-//! Patterns
-//! run in linear time.
+//! Patterns run in linear time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -107,8 +107,7 @@ impl Guard {
     }
 
     /// Whether a folder, or a link to one, may not be moved to or from this path: the move could add or remove files
-    /// that
-    /// match a pattern.
+    /// that match a pattern.
     pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {
         self.patterns
             .iter()

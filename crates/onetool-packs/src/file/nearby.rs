@@ -1,9 +1,8 @@
 //! Decides when a small file can be read directly, without a blocking thread.
 //!
 //! Switching to a thread takes longer than reading a small file, which the system usually has in memory. Reading
-//! directly
-//! is safe if no file can block its reader: on local disks, with nothing else mounted below the roots. A thread checks
-//! that, because the check itself may block; the answer is cached for a short time.
+//! directly is safe if no file can block its reader: on local disks, with nothing else mounted below the roots. A
+//! thread checks that, because the check itself may block; the answer is cached for a short time.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

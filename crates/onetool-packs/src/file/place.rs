@@ -1,9 +1,8 @@
 //! Resolves a caller's path to a place inside a root.
 //!
 //! Every place is a directory handle and a path below it, and everything is opened through that handle: no symbolic
-//! link,
-//! `..`, absolute path or concurrently replaced folder leads outside, because the kernel resolves the path beneath the
-//! handle. The path is canonical, so that rules on paths apply to the real location.
+//! link, `..`, absolute path or concurrently replaced folder leads outside, because the kernel resolves the path
+//! beneath the handle. The path is canonical, so that rules on paths apply to the real location.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

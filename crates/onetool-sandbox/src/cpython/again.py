@@ -1,5 +1,4 @@
-# Makes a program deterministic, given the host's answers: a repeated run sees the same random numbers and the same
-# time.
+# Makes a program deterministic, given the host's answers: a repeated run sees the same random numbers and time.
 
 _CLOCK = "__onetool_now__"
 _REPEATING = "__onetool_repeating__"

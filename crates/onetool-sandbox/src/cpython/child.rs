@@ -92,8 +92,7 @@ impl Child {
         }
     }
 
-    /// Kills it after its last message, or because it must stop. A task waits for its exit and holds its permit until
-    /// then.
+    /// Kills it after its last message, or because it must stop. A task keeps its permit until it has exited.
     pub(super) fn dismiss(mut self, permit: OwnedSemaphorePermit) {
         self.process.kill();
         tokio::spawn(async move {

@@ -36,8 +36,7 @@ const END_GRACE: Duration = Duration::from_millis(200);
 const MAX_CONCURRENT_CALLS: usize = 64;
 /// Bytes of unread answers above which no more requests are read.
 const MAX_UNREAD_ANSWERS: usize = 1 << 20;
-/// Bytes of unread answers above which no more are prepared: answers that a program does not read must not pile up
-/// here.
+/// Bytes of unread answers above which no more are prepared: those that a program does not read must not pile up.
 const MAX_WAITING_ANSWERS: usize = 4 << 20;
 const SEGMENTATION_FAULT: i32 = 11;
 /// Messages up to this many bytes are decoded and encoded in the loop; larger ones on a blocking thread.

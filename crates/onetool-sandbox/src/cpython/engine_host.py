@@ -145,8 +145,7 @@ class Channel:
             slot.settle(message)
 
     def order(self):
-        """Waits for the next program and returns it. A thread that an earlier program left behind may read it for
-        us."""
+        """Waits for the next program and returns it. A thread that an earlier program left behind may read it."""
         while not self.orders:
             if self.reading.acquire(timeout=0.01):
                 try:
@@ -170,8 +169,7 @@ class Channel:
         return self.wait(slot)
 
     def request_text(self, text):
-        """Like `request`, for a short message without the program's own values: all of it but its number and its
-        end."""
+        """Like `request`, for a short message without the program's own values, given without its number and end."""
         if self.writer is not None:
             self.refuse_within_a_message()
         slot = _Slot()
@@ -849,8 +847,7 @@ def _filter_type(ctypes):
 
 
 def _wall(program, ctypes, libc):
-    """Applies the second seccomp filter: no process can be started or signalled, and no file opened for writing after
-    it."""
+    """Applies the second seccomp filter: no more processes, signals to others, or opening files for writing."""
     own = _os.getpid().to_bytes(4, _sys.byteorder)
     code = bytes.fromhex(program).replace(_OWN_ID.to_bytes(4, _sys.byteorder), own)
     filters = _filter_type(ctypes)(len(code) // 8, code)
@@ -859,8 +856,7 @@ def _wall(program, ctypes, libc):
 
 
 def _own_domain(ctypes, libc):
-    """Enters its own Landlock domain, out of reach of its siblings. On kernels that are too old, the filter has to
-    do."""
+    """Enters its own Landlock domain, out of reach of its siblings. Older kernels rely on the filter alone."""
     rules = [0, 0b11, 0b11]  # no file rights, both network rights, both scopes
     rules = b"".join(rule.to_bytes(8, _sys.byteorder) for rule in rules)
     descriptor = libc.syscall(444, rules, ctypes.c_size_t(len(rules)), 0)
@@ -1040,8 +1036,7 @@ class _Zygote:
         gc.freeze()
 
     def fill(self, size):
-        """Fills the gaps between objects of a size, so that a child's objects get new pages instead of copies of
-        many."""
+        """Fills the gaps between objects of a size: a child's objects get new pages instead of copies of many."""
         taken, row, last = [], 0, 0
         while row < 4096 // size and len(taken) < _MAX_GAPS:
             taken.append(bytes(size - 33))
@@ -1074,8 +1069,7 @@ class _Zygote:
                 _os.close(descriptor)
 
     def gather(self):
-        """Moves the code that every child runs together: counting its references then copies a few pages instead of
-        many."""
+        """Moves the code that every child runs together: counting references then copies a few pages, not many."""
         used = set()
         _sys.setprofile(lambda frame, *_: used.add(frame.f_code))
         try:

@@ -1,5 +1,4 @@
-# Files as the program sees them: `open`, `os`, `pathlib`, `glob`, `shutil` and `tempfile` become calls to the `file`
-# pack.
+# Files as the program sees them: `open`, `os`, `pathlib`, `glob`, `shutil`, `tempfile` call the `file` pack.
 #
 # Nothing here has authority of its own: each operation is a call like any other, subject to the pack's roots,
 # protection, policy and statistics. Paths outside the roots raise PermissionError and never look absent. Python's own
@@ -386,8 +385,7 @@ class _Files:
                 file.flush() if keep else file.close()
 
     def silenced(self, source):
-        """Returns the error of a file that was not closed, which Python drops: a program without `except` cannot have
-        seen it."""
+        """Returns the error of an unclosed file, which Python drops; a program without `except` cannot have seen it."""
         return self.failures[0] if self.failures and "except" not in source and "suppress" not in source else None
 
     def exists(self, path):
@@ -629,8 +627,7 @@ class _Files:
                 return False
 
         def link(path):
-            # Does not check existence, and os.walk() calls it for every folder: one that tools may not use is not a
-            # link.
+            # Does not check existence, and os.walk() calls it for every folder: a forbidden one is not a link.
             try:
                 return found(path, _stat.S_ISLNK, False)
             except PermissionError:

@@ -76,8 +76,7 @@ pub(super) struct Description {
     pub(super) objects: Vec<PathBuf>,
 }
 
-/// Returns the interpreter that the settings name, or the first on the path that is new enough. The error says what was
-/// tried.
+/// Returns the named interpreter, or the first on the path that is new enough. The error says what was tried.
 pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let candidates = match named {
         Some(version) if is_version(version) => return of_version(&version.to_string_lossy(), folders).await,
@@ -152,8 +151,7 @@ async fn of_version(version: &str, folders: &[PathBuf]) -> Result<Interpreter, S
     Err(failed(&reason))
 }
 
-/// Returns pyenv's interpreters whose version has this prefix. The shims in PATH serve only the version chosen in
-/// pyenv.
+/// Returns pyenv's interpreters whose version has this prefix. The shims in PATH serve only the chosen version.
 fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folders
         .iter()

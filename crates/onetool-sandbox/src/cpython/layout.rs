@@ -105,8 +105,7 @@ impl Object {
         Some(Self { origin: path.parent()?.to_owned(), loader, needed: all(&[1])?, folders: all(&[15, 29])? })
     }
 
-    /// Returns the possible paths of the objects it needs, or `None` unless all are in these folders and sought nowhere
-    /// else.
+    /// Returns the possible paths of the objects it needs; `None` unless all of them are only in these folders.
     fn loads(&self, known: &[PathBuf]) -> Option<Vec<PathBuf>> {
         let wanted = self.folders.iter().flat_map(|folders| folders.split(':'));
         for folder in wanted {

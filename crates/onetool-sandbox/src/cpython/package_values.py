@@ -117,8 +117,7 @@ _MAX_DRAWN_DEPTH = 4  # levels of lists and dicts that are searched for images
 
 
 def _drawn(value, depth=0):
-    """Converts figures and images to bytes. Drawing may need files, which is too late while a value is being
-    written."""
+    """Converts figures and images to bytes. Drawing may need files, which are unavailable while a value is written."""
     kind = type(value)
     if kind.__module__.partition(".")[0] in ("matplotlib", "PIL"):
         return of_package(value, kind)[0]

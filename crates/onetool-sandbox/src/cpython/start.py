@@ -24,8 +24,7 @@ def compiled(source):
 
 
 def compiled_apart(source):
-    """Compiles in a child, so that the compiler's memory never gets into the pages that all children of a zygote
-    share."""
+    """Compiles in a child: the compiler's memory never gets into the pages that all children of a zygote share."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -1,5 +1,4 @@
-# The Python side of the wire form of values: plain JSON is written as it is, everything else as {"$ot": type, "v":
-# content}.
+# The Python side of the wire form of values: plain JSON as it is, everything else as {"$ot": type, "v": content}.
 #
 # Values are written straight into the stream, in pieces, so that a large one is never held twice. Objects with no
 # meaning in another process are sent as their text; a cycle is sent as Python's own "[...]". `cases/wire/vectors.json`

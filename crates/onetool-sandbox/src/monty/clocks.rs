@@ -1,5 +1,4 @@
-//! Operating system calls of the interpreter. Clocks are answered here, files in [`super::files`]; there is no
-//! environment.
+//! The interpreter's operating system calls: clocks (here) and files ([`super::files`]); there is no environment.
 
 use chrono::{FixedOffset, Local, Utc};
 use onetool_sdk::{DateTimeValue, Value};

@@ -188,8 +188,7 @@ impl Lent {
         &mut self.process
     }
 
-    /// Returns a child that has reported the end of its program to the pool. It cleans up while the reply is on its
-    /// way.
+    /// Returns a child that has reported the end of its program. It cleans up while the reply is on its way.
     pub(super) fn finish(self) {
         self.pool.take_back(self.process);
     }

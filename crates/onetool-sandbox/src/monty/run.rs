@@ -346,8 +346,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds the result of a call to the message. If it cannot be sent (too large, too deep), an error is raised
-    /// instead.
+    /// Adds the result of a call to the message. One that cannot be sent (too large, too deep) becomes an error.
     fn put_result(&mut self, process: &mut Process, result: CallResult) {
         let message = process.message();
         let start = message.len();

@@ -1,10 +1,9 @@
 //! Assembles the parts: configuration, sources, toolbox, sandbox, runner. Every command and every server starts here.
 //!
 //! `parts` are what a reload may replace, each built from its own settings; `reload` decides whether the current files
-//! take
-//! effect; `toolbox` arranges the parts for the runner; `view` is the app as the pack `ot` sees it, `service` as REST
-//! and
-//! MCP do; `watch` holds activity, approvals and switches; `adapters` connect crates that do not depend on each other.
+//! take effect; `toolbox` arranges the parts for the runner; `view` is the app as the pack `ot` sees it, `service` as
+//! REST and MCP do; `watch` holds activity, approvals and switches; `adapters` connect crates that do not depend on
+//! each other.
 
 mod adapters;
 mod part;
@@ -96,8 +95,7 @@ impl App {
     }
 
     /// The same for one command in a terminal: a folder that is not a project stays untouched, and a named
-    /// configuration
-    /// must exist.
+    /// configuration must exist.
     pub fn start_once(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
         let app = Self::build(places, Traces::InProjects, |_| ())?;

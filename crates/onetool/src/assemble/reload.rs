@@ -1,6 +1,5 @@
 //! Reloads the configuration. Unchanged parts keep their processes and connections; active runs and calls finish with
-//! the
-//! parts they started with.
+//! the parts they started with.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,8 +14,8 @@ impl App {
     /// Reloads the configuration; if the current files do not take effect, returns the reasons.
     ///
     /// A file that was valid before and is now broken or missing holds back the whole reload: a partial configuration
-    /// could
-    /// be worse than the previous one. Until it is fixed, the last valid state stays in effect, and health reports it.
+    /// could be worse than the previous one. Until it is fixed, the last valid state stays in effect, and health
+    /// reports it.
     pub fn reload_now(&self) -> Vec<HealthNote> {
         let _one = self.reloading.lock();
         let old = self.settings.get();

@@ -15,8 +15,7 @@ pub(super) struct TrustQuestion(AtomicBool);
 
 impl App {
     /// Asks the client's user, if parts of the project need trust and nobody was asked yet. If the client cannot ask,
-    /// the
-    /// next one may.
+    /// the next one may.
     pub(super) async fn offer_trust(&self, ctx: &CallContext) {
         if self.settings().workers.trust.is_full() || onetool_config::is_trust_decided() {
             return;

@@ -1,8 +1,7 @@
 //! `onetool call pack.function key=value …`: calls one tool without code.
 //!
 //! A value is text if the parameter takes text; otherwise it is parsed as JSON, or is text if that fails. `key:=value`
-//! is
-//! always JSON.
+//! is always JSON.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;

@@ -1,8 +1,7 @@
 //! `onetool __complete SHELL LINE`: completes a command line, for the scripts of `onetool completions`.
 //!
 //! Completes commands and their options, and the project's packs, functions, parameters, servers, snippets and saved
-//! code.
-//! Servers are not started: their last known tools are used.
+//! code. Servers are not started: their last known tools are used.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

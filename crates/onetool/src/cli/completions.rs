@@ -1,8 +1,7 @@
 //! `onetool completions <shell>`: prints a completion script.
 //!
 //! The scripts for bash, zsh and fish call `onetool __complete`, so they know the packs, functions and parameters of
-//! the
-//! current project; those for other shells know only the commands.
+//! the current project; those for other shells know only the commands.
 
 use std::process::ExitCode;
 

@@ -2,8 +2,7 @@
 //!
 //! Loads the file, calls one of its functions through the normal call path, and prints the result to standard output;
 //! printed text, the duration and errors go to standard error. When the file or a module next to it changes, all of
-//! this
-//! is repeated. The file need not be in a project: it takes precedence over all others.
+//! this is repeated. The file need not be in a project: it takes precedence over all others.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

@@ -280,8 +280,7 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// Switches, small numbers and files are not secrets, whatever their names: `MAX_TOKENS=4096`, `AUTH=true`. This
-/// matters
-/// because secret values are redacted in every reply.
+/// matters because secret values are redacted in every reply.
 fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     if ["password", "passwd", "secret"].iter().any(|word| name.contains(word)) {

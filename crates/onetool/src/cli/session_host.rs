@@ -1,11 +1,9 @@
 //! The process that holds the sessions of `onetool run --session`, and its client.
 //!
 //! Names persist only in a process that persists. The first command with a session starts one for its project. It
-//! listens
-//! on a socket in a folder that only its user can enter, runs code that commands send, and ends with its last session.
-//! A
-//! request is one line of JSON; the response is lines with printed text, and a last one with the reply. If a command
-//! disconnects, its run ends.
+//! listens on a socket in a folder that only its user can enter, runs code that commands send, and ends with its last
+//! session. A request is one line of JSON; the response is lines with printed text, and a last one with the reply. If a
+//! command disconnects, its run ends.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};

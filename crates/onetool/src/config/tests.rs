@@ -1,6 +1,5 @@
 //! Every key with every kind of invalid value: each mistake affects only its own key and is reported in the user's
-//! terms,
-//! with file, line and key.
+//! terms, with file, line and key.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,7 @@
 //! A real browser for web pages: headless Chromium, controlled through its own protocol over a pipe.
 //!
 //! `scripts/test.sh` installs Chromium if it can. Otherwise it says so and sets `ONETOOL_SKIP_BROWSER_TESTS`; without
-//! that
-//! variable, a missing browser is a failure.
+//! that variable, a missing browser is a failure.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,9 +1,8 @@
 //! Every file of `cases/run` is a command; the file next to it has the expected reply.
 //!
 //! An expectation that begins with `!error` is for a run that fails. `*` matches anything: alone any text, before a
-//! text
-//! any answer that contains it. `${PROJECT}` is the project's folder. With `UPDATE_CASES=1`, expectations are rewritten
-//! instead of compared.
+//! text any answer that contains it. `${PROJECT}` is the project's folder. With `UPDATE_CASES=1`, expectations are
+//! rewritten instead of compared.
 
 use std::path::Path;
 

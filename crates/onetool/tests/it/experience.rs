@@ -1,12 +1,9 @@
 //! Scripted office work: how many runs it takes somebody who knows only what replies say.
 //!
 //! The worker knows the description of `run`, which names the packs, and the signatures that it has seen. For a task
-//! with
-//! unknown tools it asks for the signatures of their packs. Then it works, with one run per task. Effects are checked
-//! in
-//! the files that the tools write. In addition, `ot.help` is asked each task in its own words, as by somebody who does
-//! not
-//! know the packs: it must show the signatures of the required tools.
+//! with unknown tools it asks for the signatures of their packs. Then it works, with one run per task. Effects are
+//! checked in the files that the tools write. In addition, `ot.help` is asked each task in its own words, as by
+//! somebody who does not know the packs: it must show the signatures of the required tools.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,6 +1,5 @@
 //! Scenarios of `run()` that need more than a command and its answer: new files, passing time, a server behind the
-//! server.
-//! The others are cases.
+//! server. The others are cases.
 
 use std::path::PathBuf;
 

@@ -7,8 +7,7 @@ use serde_json::json;
 use crate::client::{BINARY, Project};
 
 /// Runs a command on a terminal, types each answer once its question appears, and returns the terminal's output with
-/// the
-/// exit code.
+/// the exit code.
 pub async fn on_terminal(
     project: &Project,
     steps: &[(&str, &str)],

@@ -1,6 +1,5 @@
 //! The format of values between processes, by the examples in `cases/wire/vectors.json`: every side reads and writes
-//! the
-//! same.
+//! the same.
 
 use std::path::Path;
 use std::process::Command;

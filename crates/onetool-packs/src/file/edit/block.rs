@@ -1,8 +1,7 @@
 //! Replaces lines that were found by a looser match.
 //!
 //! Lines that the caller did not change stay byte for byte; new lines get the file's indentation instead of the
-//! caller's.
-//! Pairs of old and found lines show how the one translates to the other.
+//! caller's. Pairs of old and found lines show how the one translates to the other.
 
 use std::collections::HashMap;
 use std::ops::Range;

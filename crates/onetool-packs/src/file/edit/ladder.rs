@@ -359,8 +359,7 @@ fn without_numbers(text: &str) -> Option<String> {
 }
 
 /// Handles excess escapes: `\"` for `"`, `\n` for a newline. Kinds that are undone in the old text are undone in the
-/// new
-/// one too, unless the new one also contains them unescaped and is therefore literal.
+/// new one too, unless the new one also contains them unescaped and is therefore literal.
 fn unescaped(view: &View<'_>, old: &str, new: &str, request: Request<'_>) -> Option<Answer> {
     let (plain_old, undone) = unescape(old, None);
     if undone.is_empty() || plain_old.is_empty() {

@@ -65,8 +65,7 @@ impl<'t> View<'t> {
     }
 
     /// The line ending for text inserted at a range: that of the lines it touches, or else of most lines. `None` for a
-    /// text
-    /// without line endings, where the inserted text is used as given.
+    /// text without line endings, where the inserted text is used as given.
     pub(super) fn newline_for(&self, range: &Range<usize>) -> Option<Newline> {
         let first = self.line_number(range.start) - 1;
         if self.lines.is_empty() {

@@ -2,8 +2,7 @@
 //!
 //! A hunk applies at its line number if the text matches there, or else at the only other place that matches; several
 //! matches are ambiguous. Context stays as it is in the file; line endings and the end of the file stay unless the
-//! patch
-//! changes them itself.
+//! patch changes them itself.
 
 use std::cell::Cell;
 

@@ -1,8 +1,7 @@
 //! `file.patch`: applies a unified diff to several files, all or nothing.
 //!
 //! [`parse`] reads the diff and [`hunks`] applies it to texts. Files are written only if every hunk of every file
-//! applies,
-//! in one step for all.
+//! applies, in one step for all.
 
 mod hunks;
 mod parse;

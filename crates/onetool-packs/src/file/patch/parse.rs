@@ -1,6 +1,5 @@
 //! Parses a unified diff as written by git and other programs, or by models: with wrong counts, without line numbers,
-//! or
-//! inside a code fence.
+//! or inside a code fence.
 
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -77,8 +77,7 @@ fn limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(open_files), maximum: Some(open_files) });
 }
 
-/// Ends this process when the server is killed: a program that computes does not watch the pipe, so a second thread
-/// does.
+/// Ends this process with the server: a program that computes does not watch the pipe, so a second thread does.
 #[cfg(unix)]
 fn end_with_the_parent() {
     use rustix::event::{PollFd, PollFlags, poll};

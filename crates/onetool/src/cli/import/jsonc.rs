@@ -55,8 +55,7 @@ pub fn replace_raw(text: &str, path: &[String], raw: &str) -> Option<String> {
 }
 
 /// Sets the value at `path`: replaces an existing one, and adds missing objects. `None` if something other than an
-/// object
-/// is in the way.
+/// object is in the way.
 pub fn set(text: &str, path: &[String], value: &Json) -> Option<String> {
     if text.trim().is_empty() {
         return Some(format!("{:#}\n", nested(path, value)));

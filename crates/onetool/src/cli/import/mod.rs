@@ -1,8 +1,7 @@
 //! `onetool import` and `onetool export`: imports servers of other clients, and restores them.
 //!
 //! `clients` knows the locations of files, `read` their meaning, `plan` what would happen, `redirect` how to point a
-//! client
-//! at OneTool and back, `program` which command starts it. Nothing is written without `--write`.
+//! client at OneTool and back, `program` which command starts it. Nothing is written without `--write`.
 
 mod clients;
 mod jsonc;

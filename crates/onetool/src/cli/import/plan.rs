@@ -37,8 +37,7 @@ pub struct Plan {
 
 impl Plan {
     /// Plans the import, and changes `file` without writing it. `known` are the servers of other files; `secret`
-    /// returns the
-    /// value of a secret.
+    /// returns the value of a secret.
     pub fn new(
         found: Vec<FoundServer>,
         file: &mut ConfigFile,

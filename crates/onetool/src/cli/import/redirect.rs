@@ -1,8 +1,7 @@
 //! Points a client at OneTool instead of its servers, and back.
 //!
 //! If the file was not changed meanwhile, going back restores it byte for byte. Otherwise the servers of the newest
-//! earlier
-//! copy are restored as they were written, and servers added since stay.
+//! earlier copy are restored as they were written, and servers added since stay.
 
 use std::path::{Path, PathBuf};
 

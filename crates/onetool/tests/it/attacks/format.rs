@@ -137,10 +137,8 @@ pub(super) struct RestAttempt {
     #[serde(default)]
     pub(super) body: Json,
     /// The raw request as sent over the wire, which no honest client would send. `{host}` is replaced by the server's
-    /// address,
-    /// `{admin}` by its token, `{long}` by a text of 600,000 letters, `{many}` by 2,000 headers. Of several answers the
-    /// last
-    /// one counts.
+    /// address, `{admin}` by its token, `{long}` by a text of 600,000 letters, `{many}` by 2,000 headers. Of several
+    /// answers the last one counts.
     #[serde(default)]
     pub(super) wire: Option<String>,
     /// A body that is not JSON, or is not sent as JSON.

@@ -1,8 +1,7 @@
 //! Attacks as data: every file in `cases/attacks/` sets up a project and lists attempts against a real server in it.
-//! After
-//! each attempt the files that control the server are unchanged, no forbidden file exists, no answer shows a secret,
-//! and
-//! the next run works. Throughout, the server stays within its memory limit, and other clients get their answers.
+//! After each attempt the files that control the server are unchanged, no forbidden file exists, no answer shows a
+//! secret, and the next run works. Throughout, the server stays within its memory limit, and other clients get their
+//! answers.
 
 mod format;
 mod observer;

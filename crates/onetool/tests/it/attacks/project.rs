@@ -78,8 +78,7 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
             let path = entry.path();
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
             // Records of sessions and background runs change all the time, files being written have temporary names,
-            // and lock
-            // files have no content.
+            // and lock files have no content.
             let is_its_own = name.starts_with(".onetool/runs")
                 || (name.starts_with(".onetool/cache")
                     && path

@@ -1,10 +1,8 @@
 //! The `ot` pack, scenario by scenario, through the real server. One file per requirement or for a few small ones;
-//! every
-//! test is named after its scenario.
+//! every test is named after its scenario.
 //!
 //! Read-only tests share one server in a copy of `project/`, which has the packs, snippets, aliases and the server of
-//! the
-//! specification's examples. Tests that change something have their own server.
+//! the specification's examples. Tests that change something have their own server.
 
 mod aliases;
 mod format_and_logging;

@@ -1,6 +1,5 @@
 //! The page of `ot.stats(output=...)` and `onetool stats --html` in a real browser: charts, hostile names, no requests,
-//! and
-//! both colour schemes.
+//! and both colour schemes.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
