@@ -150,7 +150,7 @@ enum Level {
 fn push_nested(name: &str, value: &Value, level: Level, out: &mut Vec<String>) -> Result<(), ()> {
     match value {
         Value::Dict(members) => {
-            for (key, value) in members.iter() {
+            for (key, value) in members {
                 let name = format!("{name}%5B{}%5D", percent_encode(&key.key_text()));
                 push_nested(&name, value, Level::Inner, out)?;
             }

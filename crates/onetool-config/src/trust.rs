@@ -109,7 +109,7 @@ impl TrustRecord {
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<PathBuf, Entry>)) -> std::io::Result<()> {
         let Some(file) = &self.file else {
-            return Err(std::io::Error::other("there is no home folder to remember it in"));
+            return Err(std::io::Error::other("cannot remember trust: no home folder"));
         };
         let folder = file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)?;

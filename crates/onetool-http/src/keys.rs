@@ -274,14 +274,14 @@ fn oauth(reader: &mut Reader, keys: &ServerKeys) -> Option<OAuthSettings> {
     let address = |reader: &mut Reader, path: &[&str], text: &str| -> Option<Url> {
         let url = text.parse::<Url>().ok().filter(|url| url.host_str().is_some());
         if !url.as_ref().is_some_and(is_trustworthy) {
-            reader.problem(path, &format!("'{}' is not an https address; no OAuth token is taken", short(text)));
+            reader.problem(path, &format!("'{}' is not an https address; OAuth tokens are not accepted", short(text)));
             return None;
         }
         url
     };
     address(reader, &["server", "oauth", "issuer"], &issuer)?;
     let Some(public) = &keys.public_url else {
-        reader.problem(&["server", "oauth"], "server.public_url is missing; no OAuth token is taken");
+        reader.problem(&["server", "oauth"], "server.public_url is missing; OAuth tokens are not accepted");
         return None;
     };
     let public_url = address(reader, &["server", "public_url"], public)?;

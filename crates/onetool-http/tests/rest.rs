@@ -99,7 +99,7 @@ fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner
             topics: Vec::new(),
             output: OutputSettings {
                 max_inline_size: 50_000,
-                result_ttl: Duration::from_secs(60),
+                result_ttl: Duration::from_mins(1),
                 preview_lines: 10,
                 max_media_bytes: 8 << 20,
                 result_store_dir: folder.join("tmp"),
@@ -605,5 +605,5 @@ async fn after_a_burst_the_service_is_told_that_it_is_quiet() {
     for _ in 0..32 {
         server.client.get(format!("{}/healthz", server.base)).send().await.unwrap();
     }
-    tokio::time::timeout(Duration::from_secs(60), server.quiet.notified()).await.expect("it is told");
+    tokio::time::timeout(Duration::from_mins(1), server.quiet.notified()).await.expect("it is told");
 }

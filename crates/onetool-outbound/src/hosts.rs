@@ -202,7 +202,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 
 /// The cause of a failed connection: the name resolved to a forbidden address.
 #[derive(Debug, thiserror::Error)]
-#[error("{host} leads to {address}, which is not a public address")]
+#[error("{host} resolves to {address}, which is not a public address")]
 pub struct ForbiddenAddress {
     pub host: String,
     pub address: IpAddr,

@@ -49,7 +49,7 @@ struct Text {
 /// Why pins could not be read or written.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum PinError {
-    #[error("the pin file {path} can't be read: {reason}; repair it, or remove it to trust all servers anew")]
+    #[error("the pin file {path} can't be read: {reason}; repair it, or remove it to trust all servers again")]
     Corrupt { path: PathBuf, reason: String },
     #[error("the pin file can't be written: {0}")]
     Write(String),

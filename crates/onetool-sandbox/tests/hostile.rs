@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 async fn run_in(engine: &CPython, code: &str) -> Execution {
     let program = Program { code: code.to_owned(), script_name: "run.py".to_owned(), ..Program::default() };
-    let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
     engine.execute(&program, &limits, Toolbox::shared(), CancellationToken::new()).await
 }
 

@@ -37,7 +37,7 @@ fn library() -> DependencyKey<Library> {
 struct PagesInput {
     /// The book's title.
     title: String,
-    /// Count only so many pages.
+    /// Maximum number of pages to count.
     #[serde(default)]
     limit: Option<usize>,
 }

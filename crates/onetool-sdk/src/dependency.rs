@@ -218,7 +218,7 @@ impl Wait {
             let mut names: Vec<&str> = vec![maker];
             names.extend(path.iter().map(AsRef::as_ref));
             return Err(ToolError::internal(format!("dependencies form a cycle: {}", names.join(" → ")))
-                .with_hint("let one of them be made without the other"));
+                .with_hint("remove one of these dependencies to break the cycle"));
         }
         *waits.0.entry(maker.clone()).or_default().entry(awaited.clone()).or_default() += 1;
         Ok(Self { made: made.clone(), maker: maker.clone(), awaited: awaited.clone() })

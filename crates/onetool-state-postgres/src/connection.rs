@@ -164,8 +164,7 @@ impl Database {
     fn unavailable(&self, reason: impl ToString) -> StateError {
         StateError::Unavailable {
             reason: format!("{}: {}", self.place, reason.to_string()),
-            hint: "check that the database runs and accepts connections; this is tried again with the next use"
-                .to_owned(),
+            hint: "check that the database runs and accepts connections; the next use retries".to_owned(),
         }
     }
 

@@ -118,7 +118,7 @@ fn a_name_is_given_to_one_of_two_servers_that_import() {
 
 /// Waits for a condition; gives up after a minute.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = std::time::Instant::now() + Duration::from_secs(60);
+    let end = std::time::Instant::now() + Duration::from_mins(1);
     while !is_so() {
         assert!(std::time::Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(10));

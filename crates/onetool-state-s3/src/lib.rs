@@ -114,7 +114,7 @@ impl S3Chunks {
     fn unavailable(&self, reason: &str) -> StateError {
         StateError::Unavailable {
             reason: format!("{}: {reason}", self.address),
-            hint: "check that the bucket can be reached; this is tried again with the next use".to_owned(),
+            hint: "check that the bucket can be reached; the next use retries".to_owned(),
         }
     }
 

@@ -14,7 +14,7 @@ use onetool_state_s3::{Credentials, S3Address, S3Chunks};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// An S3 server for one test, with one bucket.
 struct Bucket {

@@ -444,7 +444,7 @@ mod tests {
     fn a_token_expires_and_bad_ones_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = AccessTokens::new(&state(folder.path()));
-        let short = NewToken { expires_in: Some(Duration::from_nanos(1_000)), ..new("short") };
+        let short = NewToken { expires_in: Some(Duration::from_micros(1)), ..new("short") };
         let (token, _) = tokens.create(short).unwrap();
         assert!(tokens.find(&token).is_none());
         assert_eq!(tokens.list().unwrap().len(), 1);

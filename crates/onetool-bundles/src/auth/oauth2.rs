@@ -27,7 +27,7 @@ const RETRY_ON: &[u16] = &[401];
 /// Maximum size of a token; a header has no room for more.
 const TOKEN_BYTES: usize = 32 * 1024;
 /// How long before expiry a token is renewed by default; at most a tenth of its lifetime.
-const REFRESH_BEFORE: Duration = Duration::from_secs(60);
+const REFRESH_BEFORE: Duration = Duration::from_mins(1);
 /// Longer lifetimes are capped to this, in seconds.
 const LONGEST_LIFE: u64 = 400 * 24 * 3600;
 

@@ -274,7 +274,7 @@ fn a_curl_command_is_a_tool() {
     assert!(
         matches!(&request.auth, ToolAuth::Own(block) if block.auth == Auth::Bearer { token: "${WEATHER_EXAMPLE_TOKEN}".to_owned() })
     );
-    let stored = format!("{:?}", imported);
+    let stored = format!("{imported:?}");
     for secret in ["t0k3n", "k123", "pa55"] {
         assert!(!stored.contains(secret), "{secret}");
     }

@@ -186,11 +186,11 @@ impl HttpEngine {
             let is_last = is_over || chunk.is_none();
             let kept = if is_last { 0 } else { reader.masks.iter().map(|mask| begun(&shown, mask)).max().unwrap_or(0) };
             let rest = shown.split_off(shown.len() - kept);
-            if !shown.is_empty() {
+            if shown.is_empty() {
+                shown = rest;
+            } else {
                 let message = reader.redactor.owned(std::mem::replace(&mut shown, rest));
                 reader.progress.report(Progress { done: gathered.count as f64, total: None, message: Some(message) });
-            } else {
-                shown = rest;
             }
             if chunk.is_none() {
                 if reader.stream.must_end && !is_over {

@@ -619,9 +619,5 @@ pub(crate) fn without_reply(record: &RunRecord) -> RunReply {
 
 fn failed_inside() -> RunReply {
     tracing::error!("a background run panicked");
-    RunReply {
-        text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
-        parts: Vec::new(),
-        is_error: true,
-    }
+    RunReply { text: "RuntimeError: internal error; see the server log".to_owned(), parts: Vec::new(), is_error: true }
 }

@@ -61,7 +61,7 @@ impl Wanted {
 }
 
 fn failed_inside() -> Result<ServerResult, ErrorData> {
-    Err(ErrorData::internal_error("the server failed inside; the log has the details", None))
+    Err(ErrorData::internal_error("internal error; see the server log", None))
 }
 
 impl Handler {

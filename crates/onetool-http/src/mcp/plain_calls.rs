@@ -93,7 +93,7 @@ impl PlainCalls {
             Ok(Ok(result)) => JsonRpcMessage::response(result, id),
             Ok(Err(error)) => JsonRpcMessage::error(error, Some(id)),
             Err(_) => {
-                let message = "the server failed inside; the log has the details";
+                let message = "internal error; see the server log";
                 JsonRpcMessage::error(rmcp::ErrorData::internal_error(message, None), Some(id))
             }
         };

@@ -34,7 +34,7 @@ fn prompt(name: &str, snippet: &Snippet) -> Prompt {
 pub(super) fn get(tools: &Tools, request: GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     let snippets = &tools.state.snippets;
     let Some(snippet) = snippets.get(&request.name) else {
-        let message = format!("unknown prompt '{}'; prompts/list lists what there is", request.name);
+        let message = format!("unknown prompt '{}'; prompts/list lists the available prompts", request.name);
         return Err(ErrorData::invalid_params(message, None));
     };
     let values = request.arguments.unwrap_or_default().into_iter().map(|(key, value)| (key, as_text(value))).collect();

@@ -299,7 +299,7 @@ mod tests {
         let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("it asks") };
         assert_eq!(requests.len(), 2);
         let waiting = WaitingRuns::default();
-        let state = waiting.park(ParkedRun::Own(run), BINDING, Duration::from_secs(60));
+        let state = waiting.park(ParkedRun::Own(run), BINDING, Duration::from_mins(1));
         let Ok(ParkedRun::Own(mut run)) = waiting.take(&state, BINDING) else { panic!("it waits") };
         run.answer(InputResponses::from([("input-1".to_owned(), json!({"action": "accept", "content": {}}))]));
         let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("one is open") };
@@ -312,7 +312,7 @@ mod tests {
     #[tokio::test]
     async fn a_state_holds_once_and_for_its_own_call_alone() {
         let waiting = WaitingRuns::default();
-        let park = || waiting.park(ParkedRun::Own(asking(elicitation())), BINDING, Duration::from_secs(60));
+        let park = || waiting.park(ParkedRun::Own(asking(elicitation())), BINDING, Duration::from_mins(1));
         let state = park();
         assert!(waiting.take(&state, Binding { command: "y", ..BINDING }).is_err());
         assert!(waiting.take(&format!("{state}A"), BINDING).is_err());

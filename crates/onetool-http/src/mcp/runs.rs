@@ -165,11 +165,7 @@ async fn guarded(run: impl Future<Output = RunReply>) -> RunReply {
 }
 
 pub(super) fn failed_inside() -> RunReply {
-    RunReply {
-        text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
-        parts: Vec::new(),
-        is_error: true,
-    }
+    RunReply { text: "RuntimeError: internal error; see the server log".to_owned(), parts: Vec::new(), is_error: true }
 }
 
 /// Whether the request follows revision 2026-07-28, in which servers send no requests.

@@ -42,7 +42,7 @@ impl SiteMeasures {
         let Some(backlog) = self.background.backlog() else { return };
         let help = "Background runs that wait for a server, over all servers.";
         metrics.number(Kind::Gauge, "onetool_queue_runs", help, backlog.jobs);
-        let help = "How long the run has waited that waits longest.";
+        let help = "Waiting time of the oldest queued run.";
         let oldest = backlog.oldest.unwrap_or_default().as_secs_f64();
         metrics.family(Kind::Gauge, "onetool_queue_oldest_seconds", help).add(Vec::new(), oldest);
         let help = "Background runs that wait for a server, by each of their tags.";

@@ -174,7 +174,7 @@ pub enum ImportRequest {
     (status = 201, body = ImportReply),
     (status = 400, description = "the document or archive is not valid", body = ErrorReply),
     (status = 403, description = "the host of the address is not allowed", body = ErrorReply),
-    (status = 409, description = "there is such a bundle or tool already", body = ErrorReply),
+    (status = 409, description = "the bundle or tool already exists", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
     (status = 502, description = "the document can't be fetched", body = ErrorReply),

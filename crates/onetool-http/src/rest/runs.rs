@@ -248,7 +248,7 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Api
     (status = 409, description = "the key was used for another command", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
-    (status = 429, description = "whoever asks has used up what they may; see Retry-After", body = ErrorReply),
+    (status = 429, description = "the requester has reached a limit; see Retry-After", body = ErrorReply),
     (status = 503, description = "too many runs are under way, or the shared state is unavailable", body = ErrorReply),
 ))]
 async fn start(
@@ -381,7 +381,7 @@ async fn cancel(
 /// Resumes an interrupted run: calls whose outcome is known are not repeated.
 #[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", request_body = ResumeBody,
     params(("id" = String, Path)), responses(
-    (status = 202, description = "it waits for a server that has time", body = RunBody),
+    (status = 202, description = "it is queued until a server is free", body = RunBody),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
     (status = 409, description = "it was not interrupted", body = ErrorReply),

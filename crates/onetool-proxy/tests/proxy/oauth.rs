@@ -423,10 +423,7 @@ async fn without_a_browser_on_this_machine_the_address_or_the_code_is_pasted() {
         let response = client.get(&url).send().await.unwrap();
         let back = response.headers()["location"].to_str().unwrap().to_owned();
         assert!(back.starts_with("https://elsewhere.example/callback?code="), "{back}");
-        let pasted = match bare {
-            true => back.split(['=', '&']).nth(1).unwrap().to_owned(),
-            false => back,
-        };
+        let pasted = if bare { back.split(['=', '&']).nth(1).unwrap().to_owned() } else { back };
         source.finish_sign_in("web", &pasted).await.unwrap();
         source.try_now("web", &context()).await.unwrap();
         assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));

@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn context() -> CallContext {
-        CallContext { deadline: Some(Instant::now() + Duration::from_secs(60)), ..CallContext::new(Caller::Run) }
+        CallContext { deadline: Some(Instant::now() + Duration::from_mins(1)), ..CallContext::new(Caller::Run) }
     }
 
     async fn asked(approvals: &Arc<Approvals>, ctx: CallContext, decision: Option<Decision>) -> Result<(), ToolError> {

@@ -27,7 +27,7 @@ fn place() -> Place {
         command: "1".to_owned(),
         origin: RunOrigin::Rest,
         created_at: Utc::now(),
-        ttl: Duration::from_secs(60),
+        ttl: Duration::from_mins(1),
         tags: Vec::new(),
         client: serde_json::Value::Null,
     };

@@ -187,7 +187,7 @@ pub fn projects(reader: &mut Reader) -> IndexMap<String, Project> {
 }
 
 pub const TOOLS: Section<IndexMap<String, Json>> = Section::new("tools")
-    .with_doc("Settings of packs, by name. A tool file reads its own with `config(\"key\")`.")
+    .with_doc("Settings of packs, by name. A tool file reads its own with `get_config(\"pack\", \"key\")`.")
     .with_example("\n");
 
 keys! {

@@ -206,7 +206,7 @@ impl Compiler<'_> {
                 json!({})
             }
             Spelling::OpenApi => {
-                self.give_up(pointer, "a value of any type: only text, numbers and booleans can be told");
+                self.give_up(pointer, "a value of any type: only text, numbers and booleans can be expressed");
                 json!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]})
             }
         }

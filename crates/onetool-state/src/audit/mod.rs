@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use log::{AuditLog, AuditSettings};
-pub use search::{AuditFilter, follow, last, read_all};
+pub use search::{AuditFilter, Follower, last, read_all};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

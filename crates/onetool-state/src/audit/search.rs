@@ -79,18 +79,7 @@ pub async fn read_all(
     filter: &AuditFilter,
     horizon: DateTime<Utc>,
     visit: &mut (dyn FnMut(AuditRecord) + Send),
-) -> Result<Position, StateError> {
-    follow(trail, Position::default(), filter, horizon, visit).await
-}
-
-/// Visits the matching lines after a position, and returns the position to continue from.
-pub async fn follow(
-    trail: &dyn Trail,
-    since: Position,
-    filter: &AuditFilter,
-    horizon: DateTime<Utc>,
-    visit: &mut (dyn FnMut(AuditRecord) + Send),
-) -> Result<Position, StateError> {
+) -> Result<(), StateError> {
     let mut each = |line: &str| {
         if !is_before(line, horizon)
             && let Some(record) = filter.accept(line)
@@ -98,5 +87,49 @@ pub async fn follow(
             visit(record);
         }
     };
-    Ok(trail.read(Stream::AUDIT, since, &mut each).await?.position)
+    trail.read(Stream::AUDIT, Position::default(), &mut each).await?;
+    Ok(())
+}
+
+/// Follows the trail as it grows, also when its oldest lines are removed meanwhile.
+pub struct Follower {
+    position: Position,
+    /// Identifies the newest line that was read.
+    newest: Option<blake3::Hash>,
+}
+
+impl Follower {
+    /// Starts at the end of the trail.
+    pub async fn at_end(trail: &dyn Trail) -> Result<Self, StateError> {
+        let mut newest = None;
+        let mut each = |line: &str| newest = Some(blake3::hash(line.as_bytes()));
+        let position = trail.read(Stream::AUDIT, Position::default(), &mut each).await?.position;
+        Ok(Self { position, newest })
+    }
+
+    /// Returns the matching lines that were added since the last call, oldest first.
+    pub async fn added(
+        &mut self,
+        trail: &dyn Trail,
+        filter: &AuditFilter,
+        horizon: DateTime<Utc>,
+    ) -> Result<Vec<AuditRecord>, StateError> {
+        let (mut found, mut known, mut newest) = (Vec::new(), 0, self.newest);
+        let mut each = |line: &str| {
+            newest = Some(blake3::hash(line.as_bytes()));
+            if !is_before(line, horizon) {
+                found.extend(filter.accept(line));
+            }
+            if newest == self.newest {
+                known = found.len();
+            }
+        };
+        let read = trail.read(Stream::AUDIT, self.position, &mut each).await?;
+        // A rewritten trail is read from its start, and what is left of it is the end of the old one.
+        if read.restarted {
+            found.drain(..known);
+        }
+        (self.position, self.newest) = (read.position, newest);
+        Ok(found)
+    }
 }

@@ -63,3 +63,29 @@ fn what_is_too_old_is_neither_shown_nor_kept() {
     wait(trail.read(Stream::AUDIT, crate::interface::Position::default(), &mut |_| count += 1)).unwrap();
     assert_eq!(count, 1);
 }
+
+#[test]
+fn a_follower_repeats_nothing_when_old_lines_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let trail = trail(folder.path());
+    let line = |number: usize| serde_json::to_string(&record(number)).unwrap();
+    let lines = |numbers: std::ops::Range<usize>| numbers.map(line).collect::<Vec<_>>();
+    let (filter, horizon) = (AuditFilter::default(), settings(Duration::from_hours(1)).horizon());
+    wait(trail.append(Stream::AUDIT, &lines(0..10))).unwrap();
+    let mut follower = wait(Follower::at_end(&*trail)).unwrap();
+    let mut added = || {
+        let found = wait(follower.added(&*trail, &filter, horizon)).unwrap();
+        found.into_iter().filter_map(|record| record.tool).collect::<Vec<_>>()
+    };
+    assert_eq!(added(), Vec::<String>::new());
+    wait(trail.append(Stream::AUDIT, &lines(10..11))).unwrap();
+    assert_eq!(added(), ["p.f10"]);
+    // The older half goes, and a line is added before anybody looks again.
+    wait(trail.trim(Stream::AUDIT, &|line| (0..6).any(|number| line.contains(&format!("\"p.f{number}\""))))).unwrap();
+    wait(trail.append(Stream::AUDIT, &lines(11..12))).unwrap();
+    assert_eq!(added(), ["p.f11"]);
+    // All lines that were read are gone.
+    wait(trail.trim(Stream::AUDIT, &|_| true)).unwrap();
+    wait(trail.append(Stream::AUDIT, &lines(12..14))).unwrap();
+    assert_eq!(added(), ["p.f12", "p.f13"]);
+}

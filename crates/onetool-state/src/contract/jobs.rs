@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Open;
 use crate::interface::{Holder, Key, Rest, StateError};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(30);
 
 fn key(text: &str) -> Key {

@@ -6,7 +6,7 @@ use super::Open;
 use crate::interface::{Rate, StateError};
 use crate::leased::{LeasedLimits, Permit};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(30);
 
 pub(super) async fn check(open: Open<'_>) {

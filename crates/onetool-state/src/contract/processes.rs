@@ -34,7 +34,7 @@ pub async fn play(open: Open<'_>) -> bool {
     for _ in 0..ROUNDS / 6 {
         let leases = state.leases();
         let lease = loop {
-            if let Some(lease) = leases.acquire("process", &role, Duration::from_secs(60)).await.unwrap() {
+            if let Some(lease) = leases.acquire("process", &role, Duration::from_mins(1)).await.unwrap() {
                 break lease;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;

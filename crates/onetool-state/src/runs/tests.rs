@@ -22,7 +22,7 @@ fn new(owner: &Owner, command: &str) -> NewRun {
         command: command.to_owned(),
         origin: RunOrigin::Rest,
         created_at: Utc::now(),
-        ttl: Duration::from_secs(60),
+        ttl: Duration::from_mins(1),
         tags: Vec::new(),
         client: serde_json::Value::Null,
     }

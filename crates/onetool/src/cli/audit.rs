@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, OUTCOMES, follow, last, read_all};
-use onetool_state::interface::{Position, Trail};
+use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, Follower, OUTCOMES, last, read_all};
+use onetool_state::interface::Trail;
 
 use super::Location;
 use super::table::{OutputArgs, Page, Tone};
@@ -207,24 +207,20 @@ pub async fn main(args: AuditArgs, at: Location) -> anyhow::Result<ExitCode> {
 async fn tail(trail: &dyn Trail, horizon: DateTime<Utc>, args: TailArgs) -> anyhow::Result<()> {
     let filter = args.filter.filter(None)?;
     // The position to continue from is determined before the last lines are shown, so that none is missed.
-    let mut position = match args.follow {
-        true => follow(trail, Position::default(), &filter, horizon, &mut |_| ()).await?,
-        false => Position::default(),
+    let follower = match args.follow {
+        true => Some(Follower::at_end(trail).await?),
+        false => None,
     };
     let mut found = last(trail, &filter, horizon, args.lines).await?;
     found.reverse();
     show(&found, &args.output)?;
-    if !args.follow {
-        return Ok(());
-    }
+    let Some(mut follower) = follower else { return Ok(()) };
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(LOOK) => {}
         }
-        let mut new = Vec::new();
-        position = follow(trail, position, &filter, horizon, &mut |record| new.push(record)).await?;
-        show(&new, &args.output)?;
+        show(&follower.added(trail, &filter, horizon).await?, &args.output)?;
     }
 }
 

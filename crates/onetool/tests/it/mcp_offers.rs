@@ -83,9 +83,7 @@ async fn until(response: Response, wanted: &[&str]) -> String {
             text.push_str(&String::from_utf8_lossy(&chunk));
         }
     };
-    if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-        panic!("never: {wanted:?} in {text}");
-    }
+    assert!(!tokio::time::timeout(PATIENCE, reading).await.is_err(), "never: {wanted:?} in {text}");
     text
 }
 

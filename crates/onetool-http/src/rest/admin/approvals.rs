@@ -51,7 +51,7 @@ async fn list(state: AdminState) -> Result<Json<ApprovalsReply>, ApiError> {
     (status = 204, description = "decided"),
     (status = 400, body = ErrorReply),
     (status = 404, description = "it was decided already, or its run has ended", body = ErrorReply),
-    (status = 409, description = "an approval for good cannot be kept", body = ErrorReply),
+    (status = 409, description = "a permanent approval cannot be stored", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]

@@ -87,7 +87,7 @@ async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<Aud
     ("until" = Option<String>, Query, description = "a time, RFC 3339"),
     ("q" = Option<String>, Query),
     ), responses(
-    (status = 200, description = "one JSON object a line", content_type = "application/x-ndjson", body = String),
+    (status = 200, description = "one JSON object per line", content_type = "application/x-ndjson", body = String),
     (status = 400, body = ErrorReply),
     (status = 404, description = "audit.enabled is off", body = ErrorReply),
 ))]
@@ -113,7 +113,7 @@ async fn export(state: AdminState, RawQuery(query): RawQuery) -> Result<Response
                 }
             }
         }));
-        let last = read.map(|_| piece).map_err(std::io::Error::other);
+        let last = read.map(|()| piece).map_err(std::io::Error::other);
         let _ = sender.blocking_send(last);
     });
     let pieces = futures_util::stream::unfold(receiver, |mut receiver| async {

@@ -83,7 +83,7 @@ async fn end_activity(
 }
 
 pub(super) fn no_run() -> ApiError {
-    ApiError::not_found("no run is under way under this id")
+    ApiError::not_found("no run with this id is in progress")
 }
 
 pub(super) fn no_activity() -> ApiError {

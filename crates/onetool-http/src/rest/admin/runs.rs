@@ -47,7 +47,7 @@ pub(super) fn routes() -> Routes {
     (status = 409, description = "the key was used for another command", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
-    (status = 429, description = "whoever asks has used up what they may; see Retry-After", body = ErrorReply),
+    (status = 429, description = "the requester has reached a limit; see Retry-After", body = ErrorReply),
     (status = 503, description = "too many runs are under way, or the shared state that a key needs is unavailable",
         body = ErrorReply),
 ))]

@@ -101,7 +101,7 @@ async fn pins(state: AdminState) -> Result<Json<PinsReply>, ApiError> {
     (status = 204, description = "accepted"),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
-    (status = 409, description = "what it offers is not known, or not what was looked at", body = ErrorReply),
+    (status = 409, description = "its tools are unknown, or have changed since they were reviewed", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]

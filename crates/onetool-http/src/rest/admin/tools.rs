@@ -49,7 +49,7 @@ async fn listed(state: &AdminState, identity: &Arc<Identity>) -> Result<Listing,
 
 /// All packs and tools, whatever their kind.
 #[utoipa::path(get, path = "/api/tools", tag = "toolbox", params(
-    ("includeDisabled" = Option<bool>, Query, description = "show what is switched off too"),
+    ("includeDisabled" = Option<bool>, Query, description = "include disabled packs and tools"),
     ), responses(
     (status = 200, body = ToolboxReply),
     (status = 400, body = ErrorReply),

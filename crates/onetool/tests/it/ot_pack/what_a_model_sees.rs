@@ -234,7 +234,7 @@ impl House {
             let service = &self.client().service;
             let tools = service.list_tools(None).await.unwrap();
             let instructions = service.peer_info().and_then(|info| info.instructions.clone()).unwrap_or_default();
-            (serde_json::to_value(tools).unwrap(), instructions.to_string())
+            (serde_json::to_value(tools).unwrap(), instructions.clone())
         })
     }
 
