@@ -1,4 +1,4 @@
-"""Every package is installed offline into a clean place, and speaks MCP from there.
+"""Installs every package offline into a clean directory, and speaks MCP with it.
 
     scripts/test_packages.sh dist
 """
@@ -31,7 +31,7 @@ def only(pattern: str) -> pathlib.Path:
 
 @pytest.fixture
 def clean(tmp_path):
-    """An environment with a home of its own and no network: whatever is needed must be in the package."""
+    """An environment with its own home and no network: the package must contain everything that it needs."""
     home = tmp_path / "home"
     home.mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -157,7 +157,7 @@ def test_npm(clean, npm):
     program = npm / "node_modules/.bin/onetool"
     talk([program, "serve"], clean, npm)
     assert origin([program], clean) == "npm"
-    # What the program answers with is what the shim answers with.
+    # The shim passes on the exit status of the program.
     assert run([program, "run", "1/0"], clean, cwd=npm).returncode == 1
     assert run([program, "no-such-command"], clean, cwd=npm).returncode == 2
 
@@ -216,12 +216,12 @@ def test_mcp_bundle(clean, tmp_path):
 
 
 def test_the_registry_entry_has_the_known_fields():
-    """Against a schema of our own: the registry's is not at hand without a network."""
+    """Validates against our own schema: the registry's is not available without a network."""
     schema = json.loads((ROOT / "packaging/server.schema.json").read_text())
     entry = json.loads((DIST / "server.json").read_text())
     check = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
     assert [error.message for error in check.iter_errors(entry)] == []
-    # A schema that takes anything would prove nothing.
+    # A schema that accepts anything would prove nothing.
     for change in ({"name": "no slash"}, {"version": "latest"}, {"packages": []}, {"surprise": 1}, {"description": "x" * 101}):
         assert not check.is_valid({**entry, **change}), change
     package = entry["packages"][0]
@@ -262,7 +262,7 @@ def test_container():
 
 
 def test_the_health_check_of_the_container(clean, tmp_path):
-    """The command of the container and its health check, without a container."""
+    """Runs the container's command and its health check without a container."""
     text = re.sub(r"\\\n", " ", (DIST / "container/Dockerfile").read_text())
     check = json.loads(re.search(r"^HEALTHCHECK .*? CMD (\[.*\])$", text, re.M)[1])
     command = json.loads(re.search(r"^CMD (\[.*\])$", text, re.M)[1])

@@ -1,4 +1,4 @@
-"""The quick start, command by command: a machine with only the wheel, and six servers in the files of three clients.
+"""Runs the quick start, command by command: only the wheel is installed, and three clients configure six servers.
 
     scripts/test_quickstart.sh
 
@@ -30,13 +30,13 @@ CLIENTS = {
         "servers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"]}, "thinking": npx("server-sequential-thinking")}
     },
 }
-# How long everything together may take. It bounds a test that hangs, and judges nothing.
+# Maximum duration of the whole test, in seconds. It only stops a test that hangs.
 PATIENCE = 1500
 SERVERS = ["clock", "everything", "fetch", "files", "memory", "thinking"]
 
 
 def commands() -> list[str]:
-    """The first block of commands in the quick start, without their comments."""
+    """Returns the first block of commands in the quick start, without their comments."""
     text = (ROOT / "docs/quickstart.md").read_text()
     block = re.search(r"```sh\n(.*?)```", text, re.S)[1]
     return [line.split("  #")[0].strip() for line in block.splitlines() if line.strip()]
@@ -50,8 +50,8 @@ def test_quickstart(tmp_path):
     project = tmp_path / "project"
     home = pathlib.Path.home()
     deadline = time.monotonic() + PATIENCE
-    # The caches of uv and npm, and how to reach the registries, are the machine's; everything else is new. Servers are
-    # started without these variables, so the caches are also where they are looked for without them.
+    # The caches of uv and npm and the registry settings are the machine's; everything else is new. Servers are started
+    # without these variables, so the caches are also linked from their default locations.
     caches = {
         ".cache/uv": pathlib.Path(os.environ.get("UV_CACHE_DIR", home / ".cache/uv")),
         ".npm": pathlib.Path(os.environ.get("npm_config_cache", home / ".npm")),
@@ -76,7 +76,7 @@ def test_quickstart(tmp_path):
         if (home / name).is_file():
             (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(home / name, tmp_path / "home" / name)
-    # How long the registries take is not ours to test: every package is fetched once before.
+    # The speed of the registries is not tested: every package is fetched once before.
     for content in CLIENTS.values():
         for server in next(iter(content.values())).values():
             command = [server["command"], *server["args"]]
@@ -87,7 +87,7 @@ def test_quickstart(tmp_path):
     said = {}
     for command in shown:
         command = command.replace("uv tool install onetool", f"uv tool install {only('*.whl')}")
-        # Six servers at once on a busy machine may take longer than any sensible limit: they are tested until they are there.
+        # On a busy machine, six servers at once may exceed any sensible limit: test them until all are connected.
         while True:
             left = deadline - time.monotonic()
             done = subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True, timeout=left)
@@ -100,17 +100,17 @@ def test_quickstart(tmp_path):
         assert re.search(rf"^{server} +stdio +connected +[1-9]", tested, re.M), tested
     for server in SERVERS:
         assert re.search(rf"\b{server}\b", said["onetool run"]), said["onetool run"]
-    # The client is connected: what its file says now starts a server that answers, with all six behind it.
+    # The client is connected: the command in its file starts a server that answers, with all six behind it.
     entry = json.loads((tmp_path / "home/.cursor/mcp.json").read_text())["mcpServers"]
     assert list(entry) == ["onetool"], entry
     talk([entry["onetool"]["command"], *entry["onetool"]["args"]], environment, tmp_path)
-    # A server of a busy machine may take longer to start than a run waits for it; the next run finds it faster.
+    # On a busy machine, a server may take longer to start than a run waits for it; the next run finds it started.
     call = ["onetool", "run", "clock.get_current_time(timezone='Europe/Zurich')['timezone']"]
     while True:
         done = subprocess.run(call, cwd=project, env=environment, capture_output=True, text=True, timeout=300)
         if done.returncode == 0 or "was not ready within" not in done.stderr or time.monotonic() > deadline - 300:
             break
     assert done.stdout.strip() == "Europe/Zurich", done.stdout + done.stderr
-    # And back.
+    # Undo it again.
     must(["onetool", "export", "--client", "cursor", "--write"], environment, cwd=project)
     assert json.loads((tmp_path / "home/.cursor/mcp.json").read_text()) == CLIENTS["home/.cursor/mcp.json"]

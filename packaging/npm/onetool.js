@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the program of this platform's package. Names what is missing where it is not there.
+// Starts the binary in this platform's package. If there is none, the error says what is missing.
 "use strict";
 
 const { spawn } = require("node:child_process");

@@ -1,4 +1,4 @@
-"""The package answers like the module in a worker."""
+"""The package behaves like the module in a worker."""
 
 import asyncio
 

@@ -5,8 +5,7 @@
 //! commented example ([`reference`]) are derived from the declarations. [`load`] finds and merges the files; a
 //! [`Reader`] returns sections and collects their problems, each with its file, line and key.
 //!
-//! A mistake in one key affects only that key: it becomes a note for `ot.health()`, and everything else stays in
-//! effect.
+//! A mistake affects only its own key: it becomes a note for `ot.health()`, and everything else stays in effect.
 
 mod document;
 pub mod edit;

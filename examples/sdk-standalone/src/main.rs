@@ -1,10 +1,10 @@
-//! A tool with a dependency, run as it is and with the dependency replaced. Needs only `onetool-sdk`.
+//! A tool with a dependency, run once unchanged and once with the dependency replaced. Needs only `onetool-sdk`.
 
 use onetool_sdk::{Dependencies, DependencyKey, Tool, ToolContext, ToolMessage, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Where greetings come from.
+/// The dependency: the word to greet with.
 struct Greetings {
     word: String,
 }

@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = ["python-dateutil>=2.8"]
 # ///
-"""Dates as people write them, and dates that come again. Its one dependency is installed at the first call."""
+"""Dates as people write them, and recurring dates. Its one dependency is installed on the first call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["parse", "between", "repeat"]
 
 
 def parse(text: str, day_first: bool = False) -> datetime.datetime:
-    """Read a date in nearly any form.
+    """Parse a date in nearly any format.
 
     Args:
         text: The date, for example "3 May 2024, 4pm".
@@ -32,14 +32,14 @@ def parse(text: str, day_first: bool = False) -> datetime.datetime:
 
 
 def between(start: str, end: str) -> dict[str, int]:
-    """Tell the time between two dates in years, months and days.
+    """Compute the time between two dates in years, months and days.
 
     Args:
         start: The earlier date.
         end: The later date.
 
     Returns:
-        years, months, days, and the total of days.
+        years, months, days, and the total number of days.
 
     Example:
         dates.between(start="2024-02-29", end="2025-03-01")
@@ -54,8 +54,8 @@ def repeat(rule: str, start: str, count: int = 10) -> list[datetime.datetime]:
 
     Args:
         rule: The rule, for example "FREQ=MONTHLY;BYDAY=1MO" for the first Monday of each month.
-        start: The date to begin at.
-        count: How many dates to list.
+        start: The date to start from.
+        count: The maximum number of dates to list.
 
     Returns:
         The dates in order.

@@ -31,7 +31,7 @@ def _folder() -> Path:
 
 
 def add(note: Note) -> str:
-    """Keep a note.
+    """Save a note.
 
     Args:
         note: Title, text and tags.
@@ -54,10 +54,10 @@ def find(words: str) -> list[dict]:
     """Find notes that contain some words.
 
     Args:
-        words: What to look for.
+        words: The words to search for; a note must contain all of them.
 
     Returns:
-        One dict a note, with name and first_line.
+        One dict per note, with name and first_line.
 
     Example:
         notes.find(words="rust lifetimes")

@@ -2,7 +2,7 @@
 # requires-python = ">=3.9"
 # dependencies = []
 # ///
-"""Which services answer. Written with `async def`: many calls, and many checks within one call, run side by side."""
+"""Check which services answer. Written with `async def`: many calls, and many checks in one call, run concurrently."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAX_AT_ONCE = 50
 
 
 async def check(targets: list[str], timeout: float = 2.0) -> list[dict]:
-    """Tell which of several TCP services accept connections.
+    """Check which of several TCP services accept connections.
 
     Args:
         targets: The services as "host:port".
-        timeout: How many seconds each may take to answer.
+        timeout: The maximum number of seconds that each may take to answer.
 
     Returns:
         For each target, in the given order: target, open, and ms or error.
@@ -50,7 +50,7 @@ async def wait_for(target: str, timeout: float = 30.0) -> bool:
 
     Args:
         target: The service as "host:port".
-        timeout: The most seconds to wait.
+        timeout: The maximum number of seconds to wait.
 
     Returns:
         Whether it answered in time.

@@ -1,4 +1,4 @@
-"""Tables in CSV files or text: look at them, filter them, add them up. Needs nothing but Python."""
+"""Tables in CSV files or text: describe, filter and summarise them. Has no dependencies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["describe", "rows", "summarise"]
 
 
 def describe(source: str) -> dict:
-    """Tell what a table holds.
+    """Describe the contents of a table.
 
     Args:
         source: The path of a CSV file, or CSV text with a header line.
 
     Returns:
-        The columns with their kind (number or text) and the number of rows.
+        The columns with their type (number or text) and the number of rows.
 
     Example:
         tables.describe(source="prices.csv")
@@ -34,16 +34,16 @@ def describe(source: str) -> dict:
 
 
 def rows(source: str, where: dict[str, str] | None = None, columns: list[str] | None = None, limit: int = 50) -> list[dict]:
-    """Give the rows whose columns have these values.
+    """Return the rows whose columns have the given values.
 
     Args:
         source: The path of a CSV file, or CSV text with a header line.
         where: The value that each named column must have.
-        columns: The columns to give; all of them where this is left out.
-        limit: The most rows to give.
+        columns: The columns to return; all of them by default.
+        limit: The maximum number of rows to return.
 
     Returns:
-        One dict a row, numbers as numbers.
+        One dict per row, with numbers as numbers.
 
     Example:
         tables.rows(source="city,people\\nBern,134000\\nGenf,203000", where={"city": "Bern"})
@@ -59,16 +59,16 @@ def rows(source: str, where: dict[str, str] | None = None, columns: list[str] | 
 
 
 def summarise(source: str, by: str, column: str, how: Literal["sum", "mean", "min", "max", "count"] = "sum") -> dict:
-    """Add up one column, a group for each value of another.
+    """Summarise one column, grouped by the values of another.
 
     Args:
         source: The path of a CSV file, or CSV text with a header line.
-        by: The column whose values make the groups.
+        by: The column whose values form the groups.
         column: The column of numbers.
-        how: What to compute of each group.
+        how: What to compute for each group.
 
     Returns:
-        The result of each group.
+        The result for each group.
 
     Example:
         tables.summarise(source="sales.csv", by="region", column="amount")

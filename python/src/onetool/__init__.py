@@ -1,7 +1,7 @@
-"""What a tool may ask of OneTool: secrets, configuration, other tools, log and progress.
+"""The API that OneTool offers to tools: secrets, configuration, other tools, log and progress.
 
-In a worker of OneTool this module is replaced by the real one. Outside, in tests and in editors, the same names are here:
-they answer from a :class:`Host`, which the pytest fixture ``onetool_host`` provides.
+In a OneTool worker this module is replaced by the real one. Outside, in tests and in editors, it has the same names and
+answers from a :class:`Host`, which the pytest fixture ``onetool_host`` provides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REQUIRED: Any = object()
 
 
 class CallCancelled(KeyboardInterrupt):
-    """The caller gave this call up."""
+    """The caller abandoned this call."""
 
 
 class ToolError(RuntimeError):
@@ -44,7 +44,7 @@ class ToolError(RuntimeError):
 
 
 class Image:
-    """An image as a tool's result, or as a part of it."""
+    """An image as a result, or as part of one: the model sees it."""
 
     def __init__(self, data: bytes, media_type: str = "image/png") -> None:
         self.data = bytes(data)
@@ -53,7 +53,7 @@ class Image:
 
 @dataclass
 class LogEntry:
-    """Something that a tool logged."""
+    """A log entry that a tool wrote."""
 
     message: str
     level: str
@@ -62,17 +62,17 @@ class LogEntry:
 
 @dataclass
 class Host:
-    """Stands for OneTool where there is none: what tools get, and what they told."""
+    """Replaces OneTool in tests: holds the answers for tools, and records what they report."""
 
     secrets: dict[str, str] = field(default_factory=dict)
     #: By pack and key.
     config: dict[tuple[str, str], Any] = field(default_factory=dict)
-    #: Functions that stand for other tools, by full name.
+    #: Functions that replace other tools, by full name.
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     logged: list[LogEntry] = field(default_factory=list)
     #: Done, total and message of each report.
     progress: list[tuple[float, float | None, str | None]] = field(default_factory=list)
-    #: What `trace_headers` gives.
+    #: Returned by `trace_headers`.
     trace: dict[str, str] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ def _current() -> Host:
 
 
 def get_secret(name: str, default: Any = _REQUIRED) -> Any:
-    """A secret that the file names in ``[tool.onetool] secrets``; where it is not set, ``default``, or an error."""
+    """Returns a secret that the file lists in ``[tool.onetool] secrets``; if it is not set, ``default`` or an error."""
     value = _current().secrets.get(name)
     if value is None and default is _REQUIRED:
         raise LookupError(f"the secret '{name}' is not set; add `{name}: value` to secrets.yaml")
@@ -97,14 +97,14 @@ def get_secret(name: str, default: Any = _REQUIRED) -> Any:
 
 
 def get_config(pack: str, key: str | None = None, default: Any = None) -> Any:
-    """A value of the configuration: ``tools.<pack>.<key>``, also as one name, ``pack.key``."""
+    """Returns a value of the configuration: ``tools.<pack>.<key>``. Also accepts a single name, ``pack.key``."""
     if key is None:
         pack, _, key = pack.partition(".")
     return _current().config.get((pack, key), default)
 
 
 def call_tool(name: str, /, **named: Any) -> Any:
-    """Calls another tool, ``pack.function``, and gives its result."""
+    """Calls another tool, ``pack.function``, and returns its result."""
     tool = _current().tools.get(name)
     if tool is None:
         raise AttributeError(f"no tool '{name}'; give the test's host one: onetool_host.tools['{name}'] = ...")
@@ -112,13 +112,13 @@ def call_tool(name: str, /, **named: Any) -> Any:
 
 
 async def call_tool_async(name: str, /, **named: Any) -> Any:
-    """As :func:`call_tool`, without blocking the event loop."""
+    """Like :func:`call_tool`, without blocking the event loop."""
     result = call_tool(name, **named)
     return await result if hasattr(result, "__await__") else result
 
 
 class _Logged:
-    """What :func:`log` gives back: used with ``with``, it logs the end and the time taken as well."""
+    """The return value of :func:`log`: used with ``with``, it also logs the end and the time taken."""
 
     def __init__(self, message: str, level: str, fields: dict[str, Any]) -> None:
         self._message, self._level, self._fields, self._started = message, level, fields, time.monotonic()
@@ -154,20 +154,20 @@ def log(*parts: Any, level: str = "info", **fields: Any) -> _Logged:
 
 
 def progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Tells the caller how far the work is."""
+    """Reports the progress of the work to the caller."""
     host = _host.get()
     if host is not None:
         host.progress.append((float(done), None if total is None else float(total), message))
 
 
 def trace_headers() -> dict[str, str]:
-    """The trace that the call is part of, as headers for requests that are made for it; empty where there is none."""
+    """Returns the trace that the call is part of, as headers for requests made for it; empty if there is none."""
     return dict(_current().trace)
 
 
 def resolve_path(path: str | Path, write: bool = False) -> Path:
-    """The absolute path of what a caller names. In a worker the rules of the pack ``file`` apply; here it must lie below the
-    working directory."""
+    """Resolves a caller's path to an absolute one. In a worker the rules of the pack ``file`` apply; here the path must
+    lie below the working directory."""
     root = Path.cwd().resolve()
     full = (root / path).resolve()
     if full != root and root not in full.parents:
@@ -183,10 +183,10 @@ def tool(function: _Function) -> _Function: ...
 @overload
 def tool(*, read_only: bool = False, idempotent: bool = False) -> Callable[[_Function], _Function]: ...
 def tool(function: Any = None, *, read_only: bool = False, idempotent: bool = False) -> Any:
-    """Says of a function that its calls change nothing, or that a second one changes nothing more: a call that was under way
-    when a server died is then made again by itself. It is read where the function is defined, so write True as it is."""
+    """Declares that calls of a function change nothing, or that a second call changes nothing more: a call that was in
+    flight when a server died is then repeated automatically. The file is parsed for it, so write a literal True."""
     return function if function is not None else lambda function: function
 
 
 def worker_main() -> None:
-    """Does nothing: OneTool serves the calls. Here for files that end with their own loop."""
+    """Does nothing: OneTool serves the calls. Exists for files that end with their own loop."""

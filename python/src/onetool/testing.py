@@ -1,4 +1,4 @@
-"""A pytest fixture: ``onetool_host`` stands for OneTool in tests of tools."""
+"""A pytest fixture: ``onetool_host`` replaces OneTool in tests of tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onetool import Host, _host
 
 @pytest.fixture
 def onetool_host() -> Iterator[Host]:
-    """What tools ask OneTool for is answered from this, and what they tell is kept in it."""
+    """Answers the requests of tools, and records what they log and report."""
     host = Host()
     token = _host.set(host)
     try:

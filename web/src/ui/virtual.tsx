@@ -1,5 +1,4 @@
-// A list that renders only the rows in view. Short lists are rendered whole, so that the browser's own search finds
-// them.
+// A list that renders only the rows in view. Short lists are rendered whole, so that the browser's search finds them.
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 

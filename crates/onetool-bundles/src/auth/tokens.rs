@@ -1,5 +1,4 @@
-//! Caches tokens until they expire. At most one request per token runs at a time, across all processes that share
-//! state.
+//! Caches tokens until they expire. Processes that share state make at most one request per token at a time.
 //!
 //! In shared state a token is a document, encrypted with a key derived from the secrets that it was obtained with. The
 //! same record holds a rotated refresh token. The process that redeems a token holds a lease, and writes the record

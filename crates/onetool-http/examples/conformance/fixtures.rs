@@ -1,11 +1,11 @@
-//! What the suite names, as data.
+//! The tools, prompts and resources that the suite expects, as data.
 
 use rmcp::model::{ClientCapabilities, InputResponses, Prompt, Resource, ResourceTemplate, Tool};
 use serde_json::{Value as Json, json};
 
 /// A red pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
-/// A wave file without a sound.
+/// An empty WAV file.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
 const PLAIN: &[&str] = &[
@@ -63,7 +63,7 @@ pub fn tools() -> Vec<Tool> {
         .collect()
 }
 
-/// A schema with the keywords of JSON Schema 2020-12 that must survive.
+/// A schema with the JSON Schema 2020-12 keywords that must be preserved.
 fn rich_schema() -> Json {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -85,7 +85,7 @@ fn rich_schema() -> Json {
     })
 }
 
-/// What tools answer that always answer the same.
+/// Returns the result of a tool whose result is constant.
 pub fn content(name: &str) -> Option<Json> {
     let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
     let text = |text: &str| json!({"type": "text", "text": text});
@@ -139,7 +139,7 @@ pub fn enums() -> Json {
             "anyOf": titled(["First Choice", "Second Choice", "Third Choice"])}}}}})
 }
 
-/// What a tool needs in one round.
+/// The input that a tool requests in one round.
 pub struct Round {
     pub requests: Vec<(&'static str, Json)>,
     pub has_state: bool,
@@ -199,7 +199,7 @@ pub fn rounds(name: &str, capabilities: &ClientCapabilities) -> Vec<Round> {
     }
 }
 
-/// What a tool says once it has all answers.
+/// Returns the text that a tool answers with once it has all inputs.
 pub fn spoken(name: &str, answers: &InputResponses) -> String {
     match name {
         "test_input_required_result_elicitation" => {

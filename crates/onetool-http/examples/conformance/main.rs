@@ -1,7 +1,7 @@
-//! A server with the tools, prompts and resources that the official conformance suite names, on this crate's own
-//! transport: what the suite finds wrong here is wrong in how we serve, not in what we serve.
+//! A server with the tools, prompts and resources that the official conformance suite expects, on this crate's own
+//! transport: a failure here is a fault of the transport, not of the content.
 //!
-//! Prints where it listens, like `onetool serve --http 127.0.0.1:0`; `scripts/conformance/run.sh` runs it.
+//! Prints its address, like `onetool serve --http 127.0.0.1:0`; `scripts/conformance/run.sh` runs it.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot go on has failed")]
 #![expect(deprecated, reason = "the suite still tests logging, sampling and roots")]
 
@@ -41,7 +41,7 @@ struct Changes {
 
 struct Shared {
     changes: Changes,
-    /// States that were handed out, with the tool and the round that they belong to.
+    /// Issued states, with the tool and the round that they belong to.
     states: Mutex<HashMap<String, (String, u32)>>,
 }
 
@@ -75,7 +75,7 @@ fn from<T: serde::de::DeserializeOwned>(value: Json) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A result with the mark that 2026-07-28 wants; for older revisions the library leaves it out.
+/// Builds a result with the `resultType` that 2026-07-28 requires; for older revisions the library omits it.
 fn complete<T: serde::de::DeserializeOwned>(mut value: Json) -> T {
     value["resultType"] = json!("complete");
     from(value)
@@ -94,7 +94,7 @@ impl Fixture {
         let _ = context.peer.notify_logging_message(params).await;
     }
 
-    /// Asks the client: by a request of ours, as revisions before 2026-07-28 have it.
+    /// Asks the client with a server request, as in revisions before 2026-07-28.
     async fn elicit(&self, peer: &Peer<RoleServer>, params: Json) -> Result<String, ErrorData> {
         let answer = peer.create_elicitation(from(params)).await;
         let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -103,7 +103,7 @@ impl Fixture {
         Ok(format!("action={}, content={content}", action.as_str().unwrap()))
     }
 
-    /// A tool that needs input, and what it says once it has it.
+    /// Calls a tool that needs input: requests what is missing, or returns the result once all of it is there.
     fn rounds(&self, request: &CallToolRequestParams, context: &Context) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.as_ref();
         let round = self.shared.round(name, request.request_state.as_deref())?;
@@ -141,7 +141,7 @@ impl ServerHandler for Fixture {
         Ok(ListToolsResult::with_all_items(fixtures::tools()))
     }
 
-    /// The transport gives a list of tools in 2025-11-25 a name of its own: the library's type has no place for `execution`.
+    /// In 2025-11-25 the transport renames `tools/list`: the library's type of the result has no field `execution`.
     async fn on_custom_request(&self, request: CustomRequest, _: Context) -> Result<CustomResult, ErrorData> {
         if request.method.ends_with("tools/list") {
             return Ok(CustomResult::new(json!({"tools": fixtures::tools()})));

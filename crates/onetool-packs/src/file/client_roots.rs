@@ -14,8 +14,7 @@ impl Files {
     /// Adds the roots of the calling client.
     pub(super) async fn of(&self, ctx: &ToolContext) -> Self {
         let Some(client) = ctx.call.client.as_ref().filter(|_| self.settings.client_roots) else { return self.clone() };
-        // A client that does not answer has no roots: its paths are then outside, and the error lists the allowed
-        // folders.
+        // A client that does not answer has no roots: its paths are then outside, and the error lists the others.
         let named = client.roots().await.unwrap_or_default();
         let mut roots = self.settings.roots.clone();
         for root in named.iter().take(MAX_ROOTS).filter_map(|uri| folder(uri)) {

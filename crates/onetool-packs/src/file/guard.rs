@@ -55,8 +55,7 @@ impl Guard {
         self.add(path.as_ref(), Access::Hidden);
     }
 
-    /// Protects every file whose absolute path matches, even one that does not exist yet. A malformed pattern matches
-    /// nothing.
+    /// Protects every file whose absolute path matches, even a future one. A malformed pattern matches nothing.
     pub fn protect_matching(&mut self, pattern: &str) {
         self.add_matching(pattern, Access::ReadOnly);
     }

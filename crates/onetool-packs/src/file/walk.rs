@@ -46,8 +46,7 @@ pub(super) enum Next {
 }
 
 impl Walk<'_> {
-    /// Calls a visitor with every file's path relative to the root, on several threads. `visitor` creates one for each
-    /// thread.
+    /// Visits every file by its path relative to the root, on several threads. `visitor` creates one for each thread.
     pub(super) fn visit<V, F>(&self, stop: &Stop, visitor: V) -> Result<(), ToolError>
     where
         V: Fn() -> F + Sync,

@@ -1,5 +1,4 @@
-//! `onetool help`: a command's usage, or the help of `ot.help()` on a tool, a pack, a snippet, an alias or search
-//! words.
+//! `onetool help`: a command's usage, or the help of `ot.help()` on a tool, a pack, a snippet, an alias or some words.
 
 use std::process::ExitCode;
 

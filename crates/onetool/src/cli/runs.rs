@@ -1,5 +1,4 @@
-//! `onetool runs`: stored runs, whoever started them; `onetool approve` and `onetool deny`: calls that wait for a
-//! person.
+//! `onetool runs`: stored runs, whoever started them; `onetool approve` and `deny`: calls that wait for a person.
 //!
 //! These commands work on shared state without a server: whoever can read the state may decide.
 

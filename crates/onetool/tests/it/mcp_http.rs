@@ -331,8 +331,7 @@ async fn what_the_new_revision_removed_is_not_found_there() {
     );
 }
 
-/// Sends one request on an open connection and reads its response; returns the status and whether the connection
-/// closes.
+/// Sends one request on an open connection; returns the status and whether the connection closes.
 async fn exchange(stream: &mut tokio::net::TcpStream, request: &[u8]) -> (u16, bool) {
     stream.write_all(request).await.unwrap();
     let mut head = Vec::new();

@@ -1,5 +1,4 @@
-//! The options of a `curl` command: those that define the request, those that only configure curl, and unsupported
-//! ones.
+//! The options of a `curl` command: those that define the request, those that only configure curl, unsupported ones.
 
 use super::super::Unexpressed;
 use super::words::Words;

@@ -1,5 +1,4 @@
-//! Splits a command like a shell. Nothing is expanded: the name of a shell variable is kept between [`OPEN`] and
-//! [`CLOSE`].
+//! Splits a command like a shell. Nothing is expanded: names of shell variables stay, between [`OPEN`] and [`CLOSE`].
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -17,8 +17,7 @@ pub(super) struct Attack {
     /// Files that several attacks share: name, and the file in `cases/attacks/parts/`.
     #[serde(default)]
     pub(super) parts: BTreeMap<String, String>,
-    /// A program of `cases/attacks/parts/` that runs next to the server; `{port}` is replaced by the port that it
-    /// prints.
+    /// A program of `cases/attacks/parts/` that runs next to the server; `{port}` becomes the port that it prints.
     #[serde(default)]
     pub(super) beside: Option<String>,
     /// Symbolic links: name and target.

@@ -1,5 +1,4 @@
-//! Measures the cost of attacks: the memory of the server and its children, and how long another client waits for `2 +
-//! 2`.
+//! Measures the cost of attacks: memory of the server and its children, and the wait of another client for `2 + 2`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

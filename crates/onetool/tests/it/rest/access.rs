@@ -153,8 +153,7 @@ async fn connections_that_are_kept_for_later_keep_nobody_out() {
     for _ in 0..600 {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        // The answer arrives although none of the earlier connections has ended; they would time out after half a
-        // minute.
+        // The answer arrives although the earlier connections are open; they would time out after half a minute.
         let mut head = [0; 12];
         let answered = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_exact(&mut head)).await;
         answered.expect("a connection is kept out").unwrap();
