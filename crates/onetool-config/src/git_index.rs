@@ -187,7 +187,6 @@ fn extension(data: &[u8], mut at: usize, id_bytes: usize) -> Option<Option<Strin
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::process::Command;
 

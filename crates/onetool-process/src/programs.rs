@@ -104,7 +104,6 @@ fn is_executable(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -5,6 +5,7 @@
 //! the first 3.
 #![expect(clippy::print_stdout, reason = "it is a report")]
 
+#[expect(clippy::unwrap_used, reason = "the set is part of the repository")]
 #[path = "../src/search/tests/labelled.rs"]
 mod labelled;
 

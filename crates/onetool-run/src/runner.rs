@@ -277,7 +277,6 @@ impl Runner {
         reply
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of them differ from run to run")]
     async fn run_with(
         &self,
         command: &str,

@@ -4,6 +4,7 @@
 //! With `ONETOOL_UPDATE=1` in the environment the file is rewritten, e.g. for another version of the interpreter.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support {
     pub(crate) mod toolbox;

@@ -1,5 +1,4 @@
 //! Flat files meet the contract of every backend.
-#![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::path::Path;
 use std::process::Command;

@@ -196,7 +196,6 @@ fn fixed_part(pattern: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -1,6 +1,11 @@
 //! Tests through the real binary, over real MCP. One module per topic.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod abuse;
 mod attacks;
