@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the attacks in cases/attacks/ cost a release build: the peak memory of the server with all its children, and how long
-# another client waits for a `2 + 2` while they are tried. One file at a time, so that nothing but the attack slows it down.
+# Runs the attacks in cases/attacks/ against a release build and prints the peak memory of the server with all its
+# children, and how long another client waits for a `2 + 2` meanwhile. One file at a time, so that only the attack slows
+# it down.
 #
 #   bench/attacks.sh              # builds target/release/onetool, and the tests that drive it
 #   bench/attacks.sh PATH         # another binary

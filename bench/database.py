@@ -1,4 +1,4 @@
-"""A PostgreSQL of its own, from the machine's own programs."""
+"""Starts a private PostgreSQL server, using the PostgreSQL installed on this machine."""
 
 import os
 import pwd
@@ -19,7 +19,7 @@ def program(name: str) -> str | None:
 
 @contextmanager
 def postgres(*options: str):
-    """A PostgreSQL of its own on a socket; gives a function that makes a database and says its address."""
+    """Starts a private PostgreSQL on a socket; yields a function that creates a database and returns its address."""
     folder = Path(tempfile.mkdtemp(prefix="otpg", dir="/tmp"))
     who = {}
     if os.geteuid() == 0:

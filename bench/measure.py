@@ -1,4 +1,4 @@
-"""Samples of times, taken in turns, and the memory of process trees."""
+"""Time samples, taken in turns, and the memory of process trees."""
 
 import statistics
 import threading
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import psutil
 
 MEGABYTE = 1_000_000
-# The tree is listed anew this often while its peak is watched; between, only known processes are read.
+# How often the process tree is listed again while its peak is measured; in between, only known processes are read.
 RELIST_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Figures of one thing, measured several times."""
+    """Repeated measurements of one thing."""
 
     values: tuple[float, ...]
 
@@ -38,7 +38,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """What one thing takes more than another, by their medians and at best."""
+    """The difference between two samples, of their medians and of their best values."""
 
     median: float
     best: float
@@ -48,13 +48,13 @@ class Difference:
 
 
 def more(one: Sample, other: Sample, share: int = 1) -> Difference:
-    """`one` less `other`, divided among `share` parts."""
+    """Returns `one` minus `other`, divided by `share`."""
     return Difference((one.median - other.median) / share, (one.best - other.best) / share)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One contestant: `once` does the work and gives its milliseconds; `batch` times without a break, per round."""
+    """One contestant: `once` does the work and returns its milliseconds; each round calls it `batch` times in a row."""
 
     once: Callable[[], float]
     batch: int = 1
@@ -62,7 +62,7 @@ class Turn:
 
 
 def in_turns(rounds: int, *turns: Turn) -> list[Sample]:
-    """Measures each in batches, one after the other, round after round: what the machine does otherwise hits all alike."""
+    """Measures all in batches, in turns, round after round, so that other load on the machine affects all equally."""
     for turn in turns:
         for _ in range(turn.warm_up):
             turn.once()
@@ -81,7 +81,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Memory:
-    """Of a whole tree, in MB: pages counted for each process that has them, and shared pages divided among all."""
+    """Memory of a whole process tree in MB: RSS, and PSS, which divides shared pages among the processes."""
 
     resident: float
     proportional: float
@@ -107,7 +107,7 @@ def memory_of(pid: int) -> Memory:
 
 
 class PeakMemory:
-    """Watches a tree's resident memory from a thread; `peak` in MB after the block."""
+    """Samples the resident memory of a process tree on a thread; `peak` is in MB, valid after the block."""
 
     def __init__(self, pid: int) -> None:
         self.peak = 0.0

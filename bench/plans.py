@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What PostgreSQL does with millions of stored results: plans and times of the statements that matter.
+"""Shows query plans and times of the important PostgreSQL statements with millions of stored results.
 
     python3 bench/plans.py [--rows 10000000] [--onetool PATH]
 
-The tables are made by the binary itself; the rows are made up, without contents.
+The binary itself creates the tables; the rows are generated and have no contents.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Programs of a folder as runs: how many print what `python3` prints, and how long they take.
+"""Runs the programs of a folder: how many print what `python3` prints, and how long they take.
 
     python3 bench/programs.py --onetool target/release/onetool --folder path/to/TheAlgorithms/Python
     python3 bench/programs.py --onetool target/release/onetool --package algorithms==1.0.1
 
-Every Python file below the folder, or in a package that pip fetches into a temporary folder, is a program if it stands by
-itself: it imports nothing but the standard library, and `python3` runs it. The examples of its docstrings are made part of
-it, so that it has something to print. Exits with 1 if one prints something else.
+Every Python file below the folder, or in a package that pip downloads into a temporary folder, is a program if it is
+self-contained: it imports only the standard library, and `python3` runs it. The examples in its docstrings are
+appended, so that it has something to print. Exits with 1 if one prints something else.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from pathlib import Path
 
 from stdio_client import ServerProblem, StdioClient
 
-# A program that takes `python3` longer is not about speed.
+# Programs that take `python3` longer are skipped.
 LONGEST_SECONDS = 5
-# They wait for somebody, or draw, or come out differently each time.
+# Programs with these words are skipped: they wait for input, draw, or print something different each time.
 LEFT_OUT = ("input(", "sys.stdin", "turtle", "tkinter", "sys.argv", "random", "urlopen", "time()", "perf_counter", "timeit")
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """The first parts of what it imports; a relative import is an empty one."""
+    """Returns the top-level names of the imported modules; a relative import is an empty name."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -39,7 +39,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def examples(tree: ast.Module) -> list[str]:
-    """The examples of its docstrings as statements that print what they give; those that raise are left out."""
+    """Returns the examples in its docstrings as statements that print their value, without those that raise."""
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
@@ -56,7 +56,7 @@ def examples(tree: ast.Module) -> list[str]:
 
 
 def program(path: Path) -> str | None:
-    """A file with its examples, or None if it does not stand by itself."""
+    """Returns the code of a file with its examples, or None if it is not self-contained."""
     try:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -73,7 +73,7 @@ def program(path: Path) -> str | None:
 
 
 def expected(code: str, folder: str) -> str | None:
-    """What `python3` prints; None if it fails, takes long, or prints nothing or something else the second time."""
+    """Returns what `python3` prints; None if it fails, takes too long, prints nothing, or differs the second time."""
     printed = []
     for _ in range(2):
         try:

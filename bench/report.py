@@ -1,4 +1,4 @@
-"""What is reported: rows with ours, the peer's, the ratio and the bar; as a table and as JSON."""
+"""The report: rows with our figure, the peer's, their ratio and the target (`bar`); as a table and as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ Figure = Sample | Difference | float | None
 
 @dataclass(frozen=True)
 class Bar:
-    """What a row should reach: an absolute figure, or a multiple of the peer's (`times`)."""
+    """The target of a row: at most an absolute figure, or a multiple of the peer's (`times`)."""
 
     most: float
     times: bool = False
@@ -23,7 +23,7 @@ class Bar:
 
 @dataclass
 class Row:
-    """One line. `unit` is ms, B, MB, or empty for a bare number; smaller is better in all of them."""
+    """One line. `unit` is ms, B, MB, or empty for a plain number; smaller is always better."""
 
     what: str
     unit: str
@@ -44,7 +44,7 @@ class Row:
         return ratio_of(middle(self.ours), middle(self.peer))
 
     def at_best(self) -> str:
-        """The smallest of each, and their ratio: what the machine's other work disturbed least."""
+        """Returns the smallest values and their ratio: they are least affected by other load on the machine."""
         if not isinstance(self.ours, Sample | Difference):
             return ""
         own, peer = best(self.ours), best(self.peer)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Benchmarks: the release binary beside a peer, driven by one MCP client. See README.md.
+"""Benchmarks the release binary against a peer, both driven by the same MCP client. See README.md.
 
     python3 bench/run.py [TOPIC ...] [--onetool PATH] [--full] [--quick]
 
-The first run makes a virtual environment beside this file; nothing is installed elsewhere.
+The first run creates a virtual environment next to this file; nothing is installed elsewhere.
 """
 
 import argparse
@@ -21,7 +21,7 @@ TOPICS = ["core", "worker", "proxy", "http", "load", "files", "python", "team"]
 
 
 def environment_python() -> Path:
-    """The interpreter of our own environment, made or renewed when the pinned versions changed."""
+    """Returns the interpreter of our own environment; creates the environment anew if the pinned versions changed."""
     python = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin") / "python"
     marker = ENVIRONMENT / "requirements.sha256"
     digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Many full-Python runs in a row: memory, descriptors and processes of the server must stay flat.
+"""Makes many full-Python runs in a row: the server's memory, descriptors and processes must not grow.
 
     python3 bench/soak.py --onetool target/release/onetool --runs 10000
 """
@@ -13,11 +13,11 @@ from pathlib import Path
 from stdio_client import StdioClient
 
 CODE = "class A: pass\nclass B(A): pass\nimport json\njson.dumps(sum(n for n in range(100)))"
-# Growth between the first tenth and the end that is still noise.
+# Growth between the first tenth and the end that is tolerated as noise.
 MEMORY_MB, DESCRIPTORS, PROCESSES = 8, 4, 1
 
 
-# Spare interpreters end a second after the last run.
+# Spare interpreters exit a second after the last run.
 SETTLE_SECONDS = 2
 
 
@@ -35,7 +35,7 @@ def children(pid: int) -> list[int]:
 
 
 def state(pid: int) -> tuple[float, int, int]:
-    """Resident megabytes of the whole tree, open descriptors of the server, processes."""
+    """Returns the resident megabytes of the process tree, the server's open descriptors and the process count."""
     tree = [pid, *children(pid)]
     pages = 0
     for one in tree:

@@ -1,7 +1,7 @@
-"""A minimal MCP client on a child's standard streams, so that what is timed is the server and not the client.
+"""A minimal MCP client on a child's standard streams, so that times are those of the server, not of the client.
 
 A reply is timed from the moment before its request is written to the moment its last byte is read, before it is parsed.
-Requests of the server are refused, notifications passed over. Every wait ends.
+Requests from the server are refused, and notifications are ignored. Every wait has a timeout.
 """
 
 import json
@@ -23,7 +23,7 @@ STDERR_TAIL = 2000
 
 
 class ServerProblem(Exception):
-    """The server does not do what it should."""
+    """The server failed, timed out or returned an error."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Reply:
 
 
 class StdioClient:
-    """One server process. `since_start()` counts from the moment before it was spawned."""
+    """One server process. `since_start()` counts from just before it was spawned."""
 
     def __init__(self, command: list[str], *, cwd: Path, environment: dict[str, str] | None = None) -> None:
         self._stderr = tempfile.TemporaryFile()
@@ -53,7 +53,7 @@ class StdioClient:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             bufsize=0,
-            # A group to kill at the end, but no session: Linux shares out time by session, and all are to be alike.
+            # A process group to kill at the end, but not a session: Linux schedules by session, and all must be equal.
             process_group=0,
         )
         self._out = self._process.stdout.fileno()
@@ -83,7 +83,7 @@ class StdioClient:
         return reply
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Reply:
-        """Calls a tool; a result that is an error raises."""
+        """Calls a tool; raises if the result is an error."""
         reply = self.request("tools/call", {"name": tool, "arguments": arguments})
         if reply.result.get("isError"):
             raise ServerProblem(f"{tool}: {reply.text[:STDERR_TAIL]}")
@@ -112,7 +112,7 @@ class StdioClient:
             return Reply(reply["result"], (arrived - started) * 1e3, len(raw) + 1)
 
     def close(self) -> None:
-        """Closes the server's input and waits for its end; what then still runs of its group is killed."""
+        """Closes the server's input and waits for it to exit; then kills what is left of its process group."""
         for stream in (self._process.stdin, self._process.stdout):
             stream.close()
         try:

@@ -1,4 +1,4 @@
-"""Who is measured: our binary in a project of its own, and FastMCP servers; each with its way to run code."""
+"""The servers that are measured: our binary in its own project, and FastMCP; each with its way to run code."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ SERVERS = Path(__file__).resolve().parent / "servers"
 
 
 class Project:
-    """A temporary folder with a configuration, and a home folder of its own."""
+    """A temporary folder with a configuration and its own home folder."""
 
     def __init__(self, configuration: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="onetool-bench-"))
@@ -34,7 +34,7 @@ class Project:
         return target
 
     def environment(self) -> dict[str, str]:
-        """Ours, but for the home folder and for what would bring in a configuration of the user's."""
+        """Returns our environment with another home folder, without variables that select the user's configuration."""
         environment = {key: value for key, value in os.environ.items() if key not in ("ONETOOL_CONFIG", "OT_SECRETS_FILE")}
         environment.setdefault("UV_CACHE_DIR", str(Path.home() / ".cache/uv"))
         environment.setdefault("UV_PYTHON_INSTALL_DIR", str(Path.home() / ".local/share/uv/python"))
@@ -72,7 +72,7 @@ TOOL = '''def {name}(text: str, count: int = 1, exact: bool = False) -> str:
 
 
 def python_server(name: str, *options: str) -> list[str]:
-    """The command of one of the servers in servers/, on the environment's interpreter."""
+    """Returns the command of one of the servers in servers/, run by the environment's interpreter."""
     return [sys.executable, str(SERVERS / f"{name}.py"), *options]
 
 
@@ -91,7 +91,7 @@ def execute(client: StdioClient, code: str) -> Reply:
 
 
 def expect(reply: Reply, text: str) -> float:
-    """The milliseconds of a reply, which must hold a text: what is fast but wrong is not measured."""
+    """Returns the milliseconds of a reply. The reply must contain `text`: a fast but wrong reply is an error."""
     if text not in reply.text:
         raise ServerProblem(f"expected {text!r} in the reply, got {reply.text[:300]!r}")
     return reply.milliseconds
@@ -99,7 +99,7 @@ def expect(reply: Reply, text: str) -> float:
 
 @contextmanager
 def onetool_in(onetool: Path, configuration: str = "") -> Iterator[StdioClient]:
-    """Our server in a fresh project, initialized."""
+    """Starts and initializes our server in a new project."""
     with Project(configuration) as project, project.serve(onetool) as client:
         client.initialize()
         yield client
@@ -107,7 +107,7 @@ def onetool_in(onetool: Path, configuration: str = "") -> Iterator[StdioClient]:
 
 @contextmanager
 def peer(*options: str) -> Iterator[StdioClient]:
-    """FastMCP in code mode, initialized."""
+    """Starts and initializes FastMCP in code mode."""
     with start_python_server("fastmcp_code_mode", *options) as client:
         client.initialize()
         yield client

@@ -21,7 +21,7 @@ MODULES = {"core": "topics.core", "worker": "topics.worker", "proxy": "topics.pr
 
 @dataclass(frozen=True)
 class Settings:
-    """What every topic gets."""
+    """The settings that every topic gets."""
 
     onetool: Path
     full: bool
@@ -45,7 +45,7 @@ def run_topics(chosen: argparse.Namespace) -> int:
                 row.topic = topic
                 rows.append(row)
                 print(f"  {row.what}: {row.brief()}", file=sys.stderr)
-        except Exception as error:  # noqa: BLE001 - one topic that breaks must not hide the others
+        except Exception as error:  # noqa: BLE001 - a broken topic must not hide the others
             traceback.print_exc()
             failures.append(f"{topic}: {type(error).__name__}: {error}")
         print(f"{topic}: {time.monotonic() - started:.0f} s", file=sys.stderr)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What tools cost a model, in tokens: plain MCP, FastMCP's code mode, and ours. See README.md.
+"""Counts the tokens that tools cost a model: with plain MCP, FastMCP's code mode, and ours. See README.md.
 
     python3 bench/tokens.py [--onetool PATH] [--tools 100 500 1000]
 
-Everything is scripted and comes out the same every time. A model's own words are left out; what is counted is what it must
-read (definitions, results) and write (arguments, code). The tokenizer is OpenAI's o200k_base, from a package that carries
-its data.
+Everything is scripted and deterministic. It counts what a model must read (definitions, results) and write (arguments,
+code), but not its other text. The tokenizer is OpenAI's o200k_base, from a package that includes its data.
 """
 
 import argparse
@@ -22,7 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE / "servers")]
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked, how plain MCP gets there, and the code that does it; each must end with the answer."""
+    """A question, the calls that answer it over plain MCP, and the code that answers it; each must give the answer."""
 
     question: str
     calls: Callable[[], list[tuple[str, dict]]]
@@ -45,7 +44,7 @@ def tasks() -> list[Task]:
     largest = max(office.DOCUMENTS, key=lambda document: document["bytes"])
     bern = office.answer("search_customers", {"query": "Bern"})
     turnover = sum(order["quantity"] * order["price"] for order in orders if order["country"] == "CH")
-    # Of each customer in Bern, what is still to be paid.
+    # The unpaid invoices of all customers in Bern.
     owed = sum(i["amount"] for i in office.INVOICES if i["status"] != "paid" and i["customer_id"] in [c["id"] for c in bern])
     return [
         Task("how much money is overdue in total", lambda: [("list_invoices", {"status": "overdue"})],
@@ -119,7 +118,7 @@ class Counter:
 
 
 def standing(count: Counter, client) -> int:
-    """What a client has in every conversation: the instructions and the list of tools."""
+    """Counts what is part of every conversation: the instructions and the list of tools."""
     instructions = client.initialize().result.get("instructions", "")
     return count(instructions, client.request("tools/list", {}).result)
 
@@ -168,7 +167,7 @@ def onetool(count: Counter, tools: int, asked: list[Task], binary: Path) -> Cost
     cost = Cost()
     with Project(f"servers:\n{servers}") as project, project.serve(binary) as client:
         client.initialize()
-        # Every server has been seen once; what a client then finds is what it finds on any later day.
+        # First connects every server once, so that the measured start is like any later one.
         while "disconnected" in client.call("run", {"command": "ot.health()"}).text:
             pass
         client.close()
@@ -180,7 +179,7 @@ def onetool(count: Counter, tools: int, asked: list[Task], binary: Path) -> Cost
                 missing = [name for name in task.needs if f".{name}(" not in found]
                 cost.discovery += count("run", arguments, found)
                 if missing:
-                    # A second look, as a model would take it.
+                    # A second search, as a model would make.
                     arguments = {"command": f"ot.tools(pattern={json.dumps(missing[0])})"}
                     cost.discovery += count("run", arguments, client.call("run", arguments).text)
                 arguments = {"command": task.ours}

@@ -1,4 +1,4 @@
-"""A trivial MCP server without any package: its own time is next to nothing, so an overhead shows clearly."""
+"""A trivial MCP server without any package: its own time is negligible, so that overhead shows clearly."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
-"""The peer: FastMCP with its code mode, a number of trivial tools behind it.
+"""The peer: FastMCP with its code mode and a number of trivial tools.
 
-Its own limits are lifted (calls in one run, memory), so that it can do the same work. It speaks on standard input and output, or
-over HTTP with --port.
+Its limits (calls in one run, memory) are raised, so that it can do the same work. Uses standard input and output, or
+HTTP with --port.
 """
 
 import argparse
@@ -35,7 +35,7 @@ for number in range(count - 1):
     server.add_tool(Tool.from_function(work, name=f"work_invoice_{number}"))
 
 if options.port:
-    # Without sessions, and without a log of every request: as fast as it can be.
+    # Without sessions and access log, for the best speed.
     quiet = {"log_level": "warning", "access_log": False}
     server.run(transport="http", port=options.port, stateless_http=True, json_response=True, show_banner=False, uvicorn_config=quiet)
 else:

@@ -1,4 +1,4 @@
-"""A trivial tool served by FastMCP as it is meant to be: called by the client, one call a request."""
+"""A trivial tool served by FastMCP in the usual way: called by the client, one call per request."""
 
 from fastmcp import FastMCP
 

@@ -18,7 +18,7 @@ TYPES = {"string": "str", "integer": "int"}
 
 
 def function(tool: dict):
-    """A Python function with the tool's parameters."""
+    """Returns a Python function with the tool's parameters."""
     schema = tool["inputSchema"]
     required, optional = [], []
     for name, described in schema["properties"].items():

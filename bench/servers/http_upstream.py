@@ -1,4 +1,4 @@
-"""An HTTP server that answers every GET with a little JSON at once, on a free port, which it prints. Ends with its input."""
+"""An HTTP server that answers every GET at once with a small JSON body. Prints its port; exits when its input ends."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ async def main() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    os._exit(0)  # Open connections need no farewell.
+    os._exit(0)  # Does not wait for open connections.
 
 
 asyncio.run(main())

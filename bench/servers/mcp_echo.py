@@ -1,4 +1,4 @@
-"""A trivial MCP server made with the official package: one tool that gives back its text."""
+"""A trivial MCP server made with the official package: one tool that returns its text."""
 
 from mcp.server import MCPServer
 

@@ -1,7 +1,7 @@
-"""An office as an MCP server without any package: a dozen tools with data behind them, and as many others as wanted.
+"""An office as an MCP server without any package: a dozen tools that work on data, and any number of others.
 
-The others are those of `bench/search/`, with their real parameters; they are listed and never called. `--service NAME`
-serves the tools of one service alone.
+The others are those of `bench/search/`, with their real parameters; they are listed but never called. `--service NAME`
+serves the tools of one service only.
 """
 
 import argparse
@@ -31,7 +31,7 @@ WORKING = [
 
 
 def _number(*parts: object) -> int:
-    """The same every time, and without a pattern."""
+    """Returns a number that is deterministic but shows no pattern."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")
 
 
@@ -68,7 +68,7 @@ LOGS = [
 
 
 def answer(name: str, arguments: dict) -> object:
-    """What a working tool gives."""
+    """Returns the result of a tool that works."""
     wanted = arguments.get
     match name:
         case "list_invoices":
@@ -104,7 +104,7 @@ def _schema(parameters: list[tuple[str, str, str, bool]]) -> dict:
 
 
 def _listed() -> list[tuple[str, dict]]:
-    """The tools of the labelled set, with their services."""
+    """Returns the tools of the labelled set, with their services."""
     found, service = [], ""
     for file in sorted(SETS.glob("tools_*.txt")):
         for line in file.read_text().splitlines():
@@ -121,7 +121,7 @@ def _listed() -> list[tuple[str, dict]]:
 
 
 def tools(count: int) -> list[tuple[str, dict]]:
-    """So many tools with their services, all names different."""
+    """Returns `count` tools with distinct names, with their services."""
     chosen = [(service, {"name": name, "description": text, "inputSchema": _schema(parameters)}) for service, name, text, parameters in WORKING]
     names = {tool["name"] for _, tool in chosen}
     turn = 0

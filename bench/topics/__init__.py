@@ -1,1 +1,1 @@
-"""One module a topic; each offers `rows(settings)`, which measures and yields rows as they are ready."""
+"""One module per topic; each has `rows(settings)`, which measures and yields rows as they become ready."""

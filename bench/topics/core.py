@@ -1,4 +1,4 @@
-"""The server itself: start, runs, tool calls, memory, large registries, large results; beside FastMCP's code mode."""
+"""The server itself compared to FastMCP's code mode: start, runs, tool calls, memory, large registries and results."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ OUR_LOOP = "for i in range({calls}):\n    v = ot.version()\nv"
 PEER_LOOP = "for i in range({calls}):\n    v = await call_tool('version', {{}})\nv"
 EMPTY_LOOP = "for i in range(100):\n    v = 'done'\nv"
 MANY_FILES, MANY_FUNCTIONS = 100, 50
-# The peer looks through all of its tools in every call; fewer calls tell as much.
+# The peer scans all of its tools in every call; fewer calls give the same result.
 PEER_CALLS_WITH_MANY = 10
 SETTLE_SECONDS = 1.5
 LARGE_BYTES = 100_000_000
@@ -84,7 +84,7 @@ def warm(settings) -> Iterator[Row]:
             Turn(lambda: expect(execute(other, peer_loop), "1.0.0"), batch=1, warm_up=2),
         )
         yield Row(f"{CALLS} native tool calls in one run", "ms", own, theirs, Bar(1 / 40, times=True))
-        time.sleep(SETTLE_SECONDS)  # What frees memory by itself has had its time.
+        time.sleep(SETTLE_SECONDS)  # Lets both sides free unused memory.
         own, theirs = memory_of(ours.pid), memory_of(other.pid)
         note = f"{own.processes} and {theirs.processes} processes"
         yield Row("idle memory of the tree, resident (RSS)", "MB", own.resident, theirs.resident, Bar(45), note)
@@ -94,7 +94,7 @@ def warm(settings) -> Iterator[Row]:
 
 
 def many_tools(settings) -> Iterator[Row]:
-    """30 tools beside 5,000: ours as Python tool files, the peer's registered in the server."""
+    """30 tools compared to 5,000: ours as Python tool files, the peer's registered in the server."""
     count = MANY_FILES * MANY_FUNCTIONS
     with Project() as few, Project() as many:
         tool_files(few, 1, 7)
@@ -150,7 +150,7 @@ def many_started(settings, many: Project, count: int) -> Iterator[Row]:
 
 
 def inner_calls(settings, ours_few, ours_many, peer_few, peer_many, count: int) -> Iterator[Row]:
-    """What one call more costs in a run: a loop of calls less an empty loop."""
+    """Measures the cost of one more call in a run: a loop of calls minus an empty loop."""
     loop = OUR_LOOP.format(calls=CALLS)
     peer_loop = PEER_LOOP.format(calls=CALLS)
     peer_short = PEER_LOOP.format(calls=PEER_CALLS_WITH_MANY)
@@ -173,7 +173,7 @@ def inner_calls(settings, ours_few, ours_many, peer_few, peer_many, count: int) 
     )
     their_many = more(slow_loop, slow_empty, PEER_CALLS_WITH_MANY)
     yield Row("one inner call, 30 tools", "ms", own_few, their_few)
-    # "The same" with some room for the machine's own unrest.
+    # "The same", with a margin for noise.
     yield Row(f"one inner call, {count:,} tools", "ms", own_many, their_many, Bar(own_few.median * 1.25), "bar: as with 30, +25 %")
 
 

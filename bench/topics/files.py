@@ -1,4 +1,4 @@
-"""`file.grep` over a generated tree, beside ripgrep with the same pattern: both must find the same number of lines."""
+"""Compares `file.grep` to ripgrep on a generated tree: both must find the same number of lines."""
 
 import random
 import resource
@@ -50,13 +50,13 @@ def rows(settings) -> Iterator[Row]:
             used = seconds_of(ours.pid) - before[0], seconds_of_children() - before[1]
             note = f"peer: {version(ripgrep)}, its start included; {count:,} files, {lines} lines match"
             yield Row(title, "ms", found, peers, Bar(1.5, times=True), note)
-            # A loaded machine disturbs this less than the time on the clock.
+            # Less affected by other load on the machine than elapsed time.
             searches = len(found.values) + own.warm_up
             yield Row("… processor time", "ms", *(seconds / searches * 1e3 for seconds in used), Bar(1.5, times=True))
 
 
 def generate(folder: Path, size: int) -> int:
-    """Text files like source code, the same each time; a few lines hold what is searched. Gives their number."""
+    """Writes text files like source code, always the same; a few lines match the searches. Returns their number."""
     random_source = random.Random(SEED)
     lines = [" ".join(random_source.choices(WORDS, k=random_source.randint(3, 14))) for _ in range(5000)]
     count = size // FILE_BYTES
@@ -80,13 +80,13 @@ def seconds_of(pid: int) -> float:
 
 
 def seconds_of_children() -> float:
-    """Of all children that have ended."""
+    """Returns the processor time of all children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def search(command: list[str], folder: Path) -> int:
-    """Runs ripgrep and gives the number of lines it printed."""
+    """Runs ripgrep and returns the number of lines it printed."""
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
     if done.returncode > 1:
         raise ServerProblem(f"ripgrep: {done.stderr.decode(errors='replace')[:300]}")

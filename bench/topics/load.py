@@ -1,5 +1,5 @@
-"""Many clients at once over HTTP: what a run costs beside a request that does nothing, and beside FastMCP; and what the server
-keeps when it is quiet again."""
+"""Many clients at once over HTTP: the cost of a run compared to a request that does nothing, and to FastMCP; and the
+memory that the server keeps when it is idle again."""
 
 import json
 import os
@@ -21,11 +21,11 @@ from topics.rest import EXIT_SECONDS, START_SECONDS, free_port
 
 CONNECTIONS = 16
 SECONDS = 3
-# Of requests that are made before memory is looked at, with --full; a twentieth otherwise.
+# Number of requests made before memory is measured, with --full; a twentieth otherwise.
 MANY = 1_500_000
 ERA = "2026-07-28"
 PACKAGE = "autocannon@8"
-# Seconds of quiet after which the server gives back what a burst needed.
+# Idle seconds after which the server frees what a burst needed.
 QUIET = 1
 
 
@@ -36,7 +36,7 @@ def rows(settings) -> Iterator[Row]:
     nothing, run, worst, theirs, theirs_worst = [], [], [], [], []
     with Project(json.dumps({"run": {"idle_timeout": QUIET}})) as project, ours(settings.onetool, project) as (port, pid), peer() as other:
         before = memory_of(pid)
-        # In turns, so that whatever else the machine does hits all of them.
+        # In turns, so that other load on the machine affects all of them.
         for _ in range(settings.repetitions(5)):
             nothing.append(measured(port, "server/discover", {})["ms"])
             loaded = measured(port, "tools/call", {"name": "run", "arguments": {"command": "1"}})
@@ -61,7 +61,7 @@ def rows(settings) -> Iterator[Row]:
 
 @contextmanager
 def ours(onetool: Path, project: Project) -> Iterator[tuple[int, int]]:
-    """Our server: its port and its process."""
+    """Starts our server; yields its port and process id."""
     port = free_port()
     command = [str(onetool), "serve", f"--http=127.0.0.1:{port}"]
     with started(command, port, cwd=project.folder, env=project.environment()) as pid:
@@ -70,7 +70,7 @@ def ours(onetool: Path, project: Project) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def peer() -> Iterator[int]:
-    """FastMCP over HTTP: its port."""
+    """Starts FastMCP over HTTP; yields its port."""
     port = free_port()
     with started(python_server("fastmcp_code_mode", "--port", str(port)), port, env=dict(os.environ)):
         yield port
@@ -78,7 +78,7 @@ def peer() -> Iterator[int]:
 
 @contextmanager
 def started(command: list[str], port: int, **options) -> Iterator[int]:
-    """A server that listens at a port: its process."""
+    """Starts a server and waits until it listens on the port; yields its process id."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, **quiet, **options)
     try:
@@ -106,9 +106,9 @@ def listens(port: int) -> bool:
 
 
 def measured(port: int, method: str, params: dict, seconds: int = SECONDS) -> dict[str, float]:
-    """Milliseconds of the server per request, the 99th percentile of what clients wait, and how many requests there were.
+    """Returns the server's milliseconds per request, the 99th percentile of the latency, and the number of requests.
 
-    On a machine that is busy otherwise nothing may be answered in that time; then it is measured again, for longer."""
+    On a busy machine, no request may be answered in that time; then it measures again, for longer."""
     try:
         return loaded(port, method, params, seconds)
     except NothingAnswered:
@@ -116,7 +116,7 @@ def measured(port: int, method: str, params: dict, seconds: int = SECONDS) -> di
 
 
 class NothingAnswered(ServerProblem):
-    """No request failed, and none was answered."""
+    """No request failed, but none was answered."""
 
 
 def loaded(port: int, method: str, params: dict, seconds: int) -> dict[str, float]:
@@ -148,7 +148,7 @@ end
 
 
 def with_wrk(url: str, headers: dict[str, str], body: str, seconds: int) -> dict[str, float]:
-    """wrk takes a small part of the machine that it loads."""
+    """Measures with wrk, which itself needs little processor time."""
     lines = "\n".join(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in headers.items())
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(WRK.format(body=json.dumps(body), headers=lines))

@@ -1,4 +1,4 @@
-"""The same runs through the official Python client: that both get along, and what a user of that client sees."""
+"""The same runs through the official Python client: checks compatibility, and measures what its users see."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def rows(settings) -> Iterator[Row]:
 
 
 async def drive(server: StdioServerParameters, tool: str, parameter: str, count: int) -> tuple[str, Sample]:
-    """Connects, lists, runs; gives the protocol's version and the times of `1+1`."""
+    """Connects, lists tools and runs `1+1`; returns the protocol version and the times."""
     taken = []
     async with Client(stdio_client(server, errlog=sys.__stderr__)) as client:
         listed = await client.list_tools()

@@ -1,4 +1,4 @@
-"""Other MCP servers as packs: what a call costs more than calling that server, and a start with 50 of them."""
+"""Other MCP servers as packs: the overhead over calling that server directly, and a start with 50 of them."""
 
 import json
 import time
@@ -36,7 +36,7 @@ def overhead(settings, ours: StdioClient, direct: StdioClient, title: str) -> It
     empty, own, looped, theirs = in_turns(
         settings.repetitions(12),
         Turn(lambda: expect(run(ours, EMPTY_LOOP), "hi"), batch=10, warm_up=10),
-        # As many at a time as directly: the first ones after a pause take longer on both sides.
+        # The same batch size as for direct calls: on both sides, the first ones after a pause take longer.
         Turn(lambda: expect(run(ours, 'echo.echo(text="hi")'), "hi"), batch=40, warm_up=40),
         Turn(lambda: expect(run(ours, LOOP.format(pack="echo")), "hi"), batch=2, warm_up=1),
         Turn(directly, batch=40, warm_up=40),
@@ -50,7 +50,7 @@ def overhead(settings, ours: StdioClient, direct: StdioClient, title: str) -> It
 
 
 def fifty(settings) -> Iterator[Row]:
-    """Half of them good; the others missing, ending at once, silent, talking rubbish, or not listening."""
+    """Half of the servers work; the others are missing, exit at once, are silent, send garbage or do not listen."""
     broken = [
         {"type": "stdio", "command": "no-such-program-here"},
         stdio(["sh", "-c", "exit 3"]),
@@ -94,7 +94,7 @@ def stdio(command: list[str]) -> dict:
 
 
 def servers(configured: dict[str, dict]) -> str:
-    """The configuration; JSON is YAML too."""
+    """Returns the configuration as JSON, which is also YAML."""
     return json.dumps({"servers": configured})
 
 

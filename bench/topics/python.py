@@ -1,4 +1,4 @@
-"""Full Python: runs that need CPython, beside `python3 -c` started for the same code."""
+"""Full Python: runs that need CPython, compared to `python3 -c` with the same code."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def rows(settings) -> Iterator[Row]:
 
 
 def at_once(client) -> list[float]:
-    """Sends all requests, then takes the replies as they come; gives the time of each."""
+    """Sends all requests, then reads the replies as they arrive; returns the time of each."""
     started = {}
     for _ in range(AT_ONCE):
         client._next_id += 1

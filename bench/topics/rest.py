@@ -1,4 +1,4 @@
-"""The REST API, where the binary has it: what a call over HTTP costs, and an HTTP tool beside its upstream itself."""
+"""The REST API, if the binary has it: the cost of a call over HTTP, and an HTTP tool compared to its upstream."""
 
 import http.client
 import json
@@ -57,13 +57,13 @@ def measured(settings, api: "Http", direct: "Http", native: str, remote: str) ->
 
 
 class Http:
-    """One connection that stays open."""
+    """A persistent connection."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def request(self, method: str, path: str, body: dict | None = None) -> tuple[float, dict]:
-        """Milliseconds until the reply is read, and the reply; one that is not a success raises."""
+        """Returns the milliseconds until the reply is read, and the reply. Raises if the status is not a success."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data else {}
         started = time.perf_counter()
@@ -80,7 +80,7 @@ class Http:
 
 
 def native_tool(api: Http, function: str) -> str:
-    """The path of a built-in tool."""
+    """Returns the path of a built-in tool."""
     page = ""
     while True:
         _, listed = api.request("GET", f"/tools/tools{page}")
@@ -103,7 +103,7 @@ def http_tool(api: Http, url: str) -> str:
 
 
 def uuid7() -> str:
-    """A UUID of version 7: the time in milliseconds, then chance."""
+    """Returns a UUID of version 7: the time in milliseconds, then random bits."""
     chance = uuid.uuid4().int & ((1 << 80) - 1)
     number = (time.time_ns() // 1_000_000) << 80 | chance
     return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 7 << 76 | 2 << 62))
@@ -141,7 +141,7 @@ def upstream() -> Iterator[int]:
 
 @contextmanager
 def serving(onetool: Path, project: Project) -> Iterator[int]:
-    """A server that picks its own port, so that it is nobody else's: that port."""
+    """Starts a server that picks a free port itself, so that no other process can take it; yields the port."""
     process = subprocess.Popen(
         [onetool, "serve", "--http=127.0.0.1:0"],
         cwd=project.folder,
@@ -158,7 +158,7 @@ def serving(onetool: Path, project: Project) -> Iterator[int]:
             break
     else:
         raise ServerProblem(f"the server ended before it listened: {''.join(told[-5:])}")
-    # Whatever else it says must not block it.
+    # Drains stderr, so that the server never blocks on it.
     threading.Thread(target=process.stderr.read, daemon=True).start()
     try:
         yield int(line.rsplit(":", 1)[1])

@@ -1,4 +1,4 @@
-"""What a run's own steps take, from the server's log: preparing and presenting beside the run in the sandbox itself."""
+"""The times of a run's steps, from the server's log: preparing and presenting, compared to execution in the sandbox."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from report import Bar, Row
 from stdio_client import ServerProblem
 from subjects import Project, expect, run
 
-# Names in the table, code, and what must be in the reply.
+# Name in the table: code, and text that the reply must contain.
 COMMANDS = {
     "1+1": ("1+1", "2"),
     "a loop over a tool, in a fence": ("```python\nfound = []\nfor i in range(10):\n    found.append(ot.version())\n{'count': len(found)}\n```", "10"),
@@ -34,6 +34,6 @@ def rows(settings) -> Iterator[Row]:
 
 
 def logged(project: Project) -> list[dict]:
-    """The log's lines on whole runs. All are there once the server has ended."""
+    """Returns the log entries of whole runs. The log is complete once the server has ended."""
     lines = [line for file in sorted((project.folder / ".onetool/logs").iterdir()) for line in file.read_text().splitlines()]
     return [entry for line in lines if (entry := json.loads(line)).get("span") == "run" and "prepare_ms" in entry]

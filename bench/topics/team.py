@@ -1,4 +1,4 @@
-"""Servers that share a PostgreSQL: what a run, a PUT and a stored result cost beside files, and what more servers bring."""
+"""Servers that share a PostgreSQL: a run, a PUT and a stored result compared to files; throughput with more servers."""
 
 import os
 import shutil
@@ -81,7 +81,7 @@ def nodes(settings, address: str) -> Iterator[Row]:
             for _ in range(settings.repetitions(5)):
                 with ThreadPoolExecutor(count) as pool:
                     work = [pool.submit(measured, port, "tools/call", {"name": "run", "arguments": {"command": "1"}}) for port in ports]
-                    # Milliseconds of one request, all servers together.
+                    # Milliseconds per request, for all servers together.
                     taken.append(1 / sum(1 / one.result()["ms"] for one in work))
         note = f"{1000 / Sample(tuple(taken)).median:.0f} runs a second on {os.cpu_count()} cores"
         yield Row(f'run("1") on {count} server{"s" if count > 1 else ""}, a request', "ms", Sample(tuple(taken)), note=note)

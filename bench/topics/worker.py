@@ -1,4 +1,4 @@
-"""Extension tools in their worker, beside the same tool served by FastMCP and called by the client, one call a request."""
+"""Extension tools in their worker, compared to the same tool in FastMCP, called by the client, one call per request."""
 
 from collections.abc import Iterator
 
