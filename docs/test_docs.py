@@ -58,6 +58,7 @@ def test_links_lead_somewhere(name):
             assert anchor in headings, f"{name}: {target}"
 
 
+# test_examples.py runs it, too.
 @pytest.mark.parametrize("text", list(blocks("python")))
 def test_python_is_python(text):
     compile(text, "<docs>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -88,7 +88,8 @@ if command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ]; then
 else
     echo "== No nginx could be installed: THE STORM IS LEFT OUT." >&2
 fi
-cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
+# Built with the tests; of that package alone, its dependencies would be compiled again with other features.
+"${CARGO_TARGET_DIR:-target}/debug/examples/agent_loop" >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
 uv run --quiet --no-project --isolated --with pytest --with-editable ./python \
     python -m pytest -q -p no:cacheprovider python/tests examples/tools/notes

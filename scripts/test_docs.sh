@@ -11,4 +11,4 @@ if [ -z "${ONETOOL_BINARY:-}" ]; then
 fi
 export ONETOOL_BINARY
 exec uv run --quiet --no-project --isolated --python '>=3.11' --with pytest --with pyyaml \
-    python -m pytest -q -p no:cacheprovider --rootdir docs docs/test_docs.py "$@"
+    python -m pytest -q -p no:cacheprovider --rootdir docs docs/test_docs.py docs/test_examples.py "$@"
