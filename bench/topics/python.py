@@ -40,7 +40,7 @@ def rows(settings) -> Iterator[Row]:
             yield Row("full Python: 100 native tool calls", "ms", calls, bar=Bar(8))
             together = [taken for _ in range(settings.repetitions(6)) for taken in at_once(ours)]
             yield Row(f"full Python: {AT_ONCE} runs at once, each", "ms", Sample(tuple(together)), bar=Bar(25))
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(2 * SETTLE_SECONDS)  # Processes that were kept for a further burst end first.
             yield Row("idle memory with the zygote", "MB", memory_of(ours.pid).resident, bar=Bar(48))
 
 
