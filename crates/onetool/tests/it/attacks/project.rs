@@ -79,11 +79,9 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
             // Records of sessions and background runs change all the time, files being written have temporary names,
             // and lock files have no content.
+            let last = path.file_name().unwrap_or_default().to_string_lossy();
             let is_its_own = name.starts_with(".onetool/runs")
-                || (name.starts_with(".onetool/cache")
-                    && path
-                        .file_name()
-                        .is_some_and(|name| name == ".lock" || name.to_string_lossy().starts_with(".tmp")));
+                || (name.starts_with(".onetool") && (last == ".lock" || last.starts_with(".tmp-")));
             if attack.may_change.iter().any(|free| name.starts_with(free)) || is_its_own {
                 continue;
             }
