@@ -5,15 +5,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Extension, Path, RawQuery, State};
 use onetool_state::bundles::{BundleId, Slug};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::RestState;
 use super::bundles::blocking;
-use super::input::{self, Parameters};
+use super::input;
 use super::model::ErrorReply;
 use super::parameters::{BundlePlace, BundleSegment};
+use super::query;
 use super::routes::Routes;
 use crate::{ApiError, Bundles, Identity};
 
@@ -41,10 +42,16 @@ pub struct AuthStepReply {
     pub hint: Option<String>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct AuthTestQuery {
+    /// the slug of a tool with auth of its own
+    tool: Option<String>,
+}
+
 /// Tries the authentication of a bundle, or with `tool` that of one of its tools. A failed step is part of the answer.
-#[utoipa::path(post, path = "/tools/bundles/{bundleID}/auth/test", tag = "bundles", params(BundlePlace,
-    ("tool" = Option<String>, Query, description = "the slug of a tool with auth of its own"),
-    ), responses(
+#[utoipa::path(post, path = "/tools/bundles/{bundleID}/auth/test", tag = "bundles", params(BundlePlace, AuthTestQuery), responses(
     (status = 200, body = AuthTestReply),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -55,9 +62,8 @@ async fn test(
     Path(id): BundleSegment,
     RawQuery(query): RawQuery,
 ) -> Result<Json<AuthTestReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let tool = parameters.text("tool")?.map(|slug| slug.parse::<Slug>()).transpose()?;
-    parameters.end()?;
+    let AuthTestQuery { tool } = query::parse(query.as_deref())?;
+    let tool = tool.map(|slug| slug.parse::<Slug>()).transpose()?;
     let (store, seen) = (state.served.bundles.store.clone(), state.tools(&identity));
     let id = blocking(move || {
         let bundle = input::seen_bundle(&store, &seen, &id)?.bundle;

@@ -11,9 +11,10 @@ use onetool_state::bundles::{BundleId, BundleStore, BundleView, Precondition, Wr
 use utoipa_axum::routes;
 
 use super::RestState;
-use super::input::{self, Parameters};
+use super::input;
 use super::model::{BundleBody, BundlePage, BundleReply, EnabledBody, ErrorReply};
-use super::parameters::{BundleListQuery, BundlePlace, BundleSegment};
+use super::parameters::{BundleListQuery, BundlePlace, BundleSegment, disabled};
+use super::query;
 use super::routes::Routes;
 use crate::{ApiError, Identity};
 
@@ -32,17 +33,13 @@ async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<BundlePage>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let only = parameters.texts("bundleIDs")?;
-    let disabled = parameters.disabled()?;
-    let page_size = parameters.page_size("pageSize")?;
-    let token = parameters.text("pageToken")?;
-    parameters.end()?;
+    let wanted: BundleListQuery = query::parse(query.as_deref())?;
     let languages = input::languages(&headers, &state.served.bundles.source);
     blocking(move || {
         let store = &state.served.bundles.store;
-        let only = only.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
-        let mut page = store.bundles(&only, disabled, page_size, token.as_deref())?;
+        let only = wanted.bundle_ids.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
+        let disabled = disabled(wanted.include_disabled);
+        let mut page = store.bundles(&only, disabled, wanted.page_size.0, wanted.page_token.as_deref())?;
         let tools = state.tools(&identity);
         page.items.retain(|view| tools.sees_pack(&view.bundle.slug.identifier()));
         let page: BundlePage = page.into();

@@ -15,14 +15,15 @@ use onetool_sdk::QualifiedName;
 use onetool_state::bundles::{Bundle, Slug, Tool, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::RestState;
 use super::bundles::blocking;
-use super::input::{self, Parameters};
+use super::input;
 use super::model::{BundleReply, ErrorReply, check_bundle, check_tool};
 use super::parameters::{BundlePlace, BundleSegment};
+use super::query;
 use super::routes::Routes;
 use crate::{ApiError, Bundles, Identity};
 
@@ -161,15 +162,26 @@ pub enum ImportRequest {
     Document(Box<ImportBody>),
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct ImportQuery {
+    /// for an archive: fail, skip or new-version
+    #[serde(default, deserialize_with = "query::parsed")]
+    #[param(value_type = Option<String>)]
+    on_conflict: OnConflict,
+    /// for an archive: the bundle's slug, where another is meant
+    slug: Option<String>,
+    /// for an archive: show what would be stored
+    #[serde(default)]
+    dry_run: bool,
+}
+
 /// Imports a bundle: an archive (`application/zip`), or a document or its address (`application/json`). All of it is stored,
 /// or nothing.
 #[utoipa::path(post, path = "/tools/bundles/import", tag = "bundles", request_body(content(
     (ImportBody = "application/json"), (Vec<u8> = "application/zip"),
-)), params(
-    ("onConflict" = Option<String>, Query, description = "for an archive: fail, skip or new-version"),
-    ("slug" = Option<String>, Query, description = "for an archive: the bundle's slug, where another is meant"),
-    ("dryRun" = Option<bool>, Query, description = "for an archive: show what would be stored"),
-), responses(
+)), params(ImportQuery), responses(
     (status = 200, description = "nothing new, or a dry run", body = ImportReply),
     (status = 201, body = ImportReply),
     (status = 400, description = "the document or archive is not valid", body = ErrorReply),
@@ -185,11 +197,8 @@ async fn import(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let on_conflict: OnConflict = parameters.choice("onConflict")?;
-    let slug = parameters.text("slug")?;
-    let mode = if parameters.flag("dryRun")? { ImportMode::Show } else { ImportMode::Store };
-    parameters.end()?;
+    let ImportQuery { on_conflict, slug, dry_run } = query::parse(query.as_deref())?;
+    let mode = if dry_run { ImportMode::Show } else { ImportMode::Store };
     let kind = input::content_type(request.headers());
     let settings = &state.served.bundles.imports;
     let request = match kind.as_str() {

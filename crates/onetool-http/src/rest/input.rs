@@ -1,6 +1,5 @@
-//! Reads requests: paths, queries, conditions and bodies, each checked as a whole.
+//! Reads requests: paths, conditions and bodies, each checked as a whole.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -11,19 +10,13 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use onetool_bundles::BundleSource;
 use onetool_run::Shared;
-use onetool_state::bundles::{
-    BundleId, BundleStore, BundleView, Disabled, Precondition, Slug, Version, accepted_languages,
-};
+use onetool_state::bundles::{BundleId, BundleStore, BundleView, Precondition, Slug, Version, accepted_languages};
 use serde::de::DeserializeOwned;
 
 use crate::ApiError;
 
 /// Timeout for receiving a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
-pub const DEFAULT_PAGE: usize = 50;
-pub const LARGEST_PAGE: usize = 256;
-/// Maximum number of values in a query's list.
-const LIST_ITEMS: usize = 256;
 
 /// The tool that a path names.
 pub struct ToolPath {
@@ -70,86 +63,6 @@ pub(super) fn languages(headers: &HeaderMap, source: &BundleSource) -> Vec<Strin
     let mut languages = accepted_languages(asked);
     languages.extend_from_slice(source.languages());
     languages
-}
-
-/// The query's parameters. Each is taken once; those left over at the end are unknown.
-pub(super) struct Parameters(Vec<(String, String)>);
-
-impl Parameters {
-    pub(super) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
-        let pairs = serde_urlencoded_pairs(query.unwrap_or_default())?;
-        Ok(Self(pairs))
-    }
-
-    fn take(&mut self, name: &str) -> Result<Option<String>, ApiError> {
-        let Some(at) = self.0.iter().position(|(one, _)| one == name) else { return Ok(None) };
-        let (_, value) = self.0.swap_remove(at);
-        if self.0.iter().any(|(one, _)| one == name) {
-            return Err(ApiError::invalid(format!("the parameter {name} is given more than once")));
-        }
-        Ok(Some(value))
-    }
-
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, ApiError> {
-        self.take(name)
-    }
-
-    /// Takes one of a few values.
-    pub(super) fn choice<T: FromStr<Err = String> + Default>(&mut self, name: &str) -> Result<T, ApiError> {
-        match self.take(name)? {
-            None => Ok(T::default()),
-            Some(text) => text.parse().map_err(|error: String| ApiError::invalid(format!("{name}: {error}"))),
-        }
-    }
-
-    /// Takes values separated by commas, or from a repeated parameter.
-    pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, ApiError> {
-        let mut items = Vec::new();
-        self.0.retain(|(one, value)| {
-            if one == name {
-                items.extend(value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned));
-            }
-            one != name
-        });
-        if items.len() > LIST_ITEMS {
-            return Err(ApiError::invalid(format!("{name} holds at most {LIST_ITEMS} values")));
-        }
-        Ok(items)
-    }
-
-    pub(super) fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
-        match self.take(name)?.as_deref() {
-            None | Some("false") => Ok(false),
-            Some("true") => Ok(true),
-            Some(_) => Err(ApiError::invalid(format!("{name} is true or false"))),
-        }
-    }
-
-    pub(super) fn disabled(&mut self) -> Result<Disabled, ApiError> {
-        Ok(if self.flag("includeDisabled")? { Disabled::Shown } else { Disabled::Hidden })
-    }
-
-    pub(super) fn page_size(&mut self, name: &str) -> Result<usize, ApiError> {
-        match self.take(name)?.map(|text| text.parse::<i32>()) {
-            None => Ok(DEFAULT_PAGE),
-            Some(Ok(size)) if size > 0 => Ok(usize::try_from(size).unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE)),
-            Some(_) => Err(ApiError::invalid(format!("{name} is a whole number from 1"))),
-        }
-    }
-
-    pub(super) fn end(self) -> Result<(), ApiError> {
-        match self.0.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(ApiError::invalid(format!("there is no parameter '{name}'"))),
-        }
-    }
-}
-
-fn serde_urlencoded_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
-    let uri: axum::http::Uri = format!("/?{query}").parse().map_err(|_| ApiError::invalid("the query is not valid"))?;
-    axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri)
-        .map(|query| query.0)
-        .map_err(|error| ApiError::invalid(format!("the query is not valid: {error}")))
 }
 
 /// `If-Match` and `If-None-Match` of a change.

@@ -18,10 +18,11 @@ use utoipa_axum::routes;
 
 use super::RestState;
 use super::bundles::blocking;
-use super::input::{self, Parameters, ToolPath};
+use super::input::{self, ToolPath};
 use super::invoke_stream;
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
-use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
+use super::parameters::{BundlePlace, InvokeQuery, ToolPlace, ToolSegments};
+use super::query;
 use super::routes::Routes;
 use super::tools::is_seen;
 use crate::{ApiError, Bundles, Identity};
@@ -37,9 +38,7 @@ pub(super) fn routes() -> Routes {
 /// `Accept: text/event-stream` progress comes as events of the name `progress`, and the reply as the last one, `result` or
 /// `error`.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
-    request_body = Option<InvokeBody>, params(BundlePlace, ToolPlace,
-    ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it"),
-    ), responses(
+    request_body = Option<InvokeBody>, params(BundlePlace, ToolPlace, InvokeQuery), responses(
     (status = 200, content((InvokeReply = "application/json"), (String = "text/event-stream"))),
     (status = 400, description = "the arguments do not fit argSchema", body = ErrorReply),
     (status = 403, description = "the host is not allowed", body = ErrorReply),
@@ -58,9 +57,8 @@ async fn invoke(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
-    parameters.end()?;
+    let InvokeQuery { dry_run } = query::parse(query.as_deref())?;
+    let mode = if dry_run { Mode::DryRun } else { Mode::Send };
     let wants_events = invoke_stream::wants_events(request.headers());
     let context = Identity::of(request.extensions()).context(request.headers());
     let body: Option<Option<InvokeBody>> =

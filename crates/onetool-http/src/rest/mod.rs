@@ -21,6 +21,7 @@ mod model;
 mod page;
 mod parameters;
 mod preview;
+mod query;
 mod routes;
 mod runs;
 mod tools;
@@ -39,9 +40,10 @@ use utoipa_axum::router::OpenApiRouter;
 pub use auth_test::{AuthTestReply, test_auth};
 pub use body::from_json;
 pub use exchange::{ImportBody, ImportReply, ImportRequest, archive, run as import};
-pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath, bundle_id};
+pub use input::{ToolPath, bundle_id};
 pub use invoke::{Invoker, Mode};
 pub use model::{BundleBody, BundlePage, BundleReply, ErrorReply, ToolBody, ToolPage, ToolReply};
+pub use query::{DEFAULT_PAGE, LARGEST_PAGE};
 
 pub(crate) use model::{CallMeta, ErrorBody};
 

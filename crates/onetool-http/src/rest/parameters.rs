@@ -1,7 +1,12 @@
-//! Parameters of paths and queries, only for the OpenAPI document: [`super::input`] parses requests.
+//! Parameters of paths and queries that several routes share. A query's struct is also what is read ([`super::query`]);
+//! the segments of a path are only described here, and read by [`super::input`].
 
 use axum::extract::Path;
+use onetool_state::bundles::Disabled;
+use serde::Deserialize;
 use utoipa::IntoParams;
+
+use super::query::PageSize;
 
 // Aliases, because utoipa describes a plain `Path` once more, without its pattern.
 pub(super) type BundleSegment = Path<String>;
@@ -35,55 +40,72 @@ pub struct ToolPlace {
 }
 
 /// Filters of the list of bundles.
-#[derive(Debug, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 pub struct BundleListQuery {
     /// Only these, separated by commas.
-    #[param(rename = "bundleIDs", explode = false)]
-    bundle_ids: Option<Vec<String>>,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
+    #[serde(default, rename = "bundleIDs")]
+    #[param(explode = false)]
+    pub(super) bundle_ids: Vec<String>,
+    #[serde(default)]
+    pub(super) include_disabled: bool,
     /// Sizes above 256 count as 256.
-    #[param(rename = "pageSize", minimum = 1, default = 50)]
-    page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
+    #[serde(default)]
+    #[param(value_type = u32, minimum = 1, default = 50)]
+    pub(super) page_size: PageSize,
+    pub(super) page_token: Option<String>,
 }
 
 /// Filters of the list of tools.
-#[derive(Debug, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 pub struct ToolListQuery {
     /// Tools with any of these, separated by commas.
+    #[serde(default)]
     #[param(explode = false)]
-    tags: Option<Vec<String>>,
+    pub(super) tags: Vec<String>,
     /// Only tools of these bundles, separated by commas.
-    #[param(rename = "bundleIDs", explode = false)]
-    bundle_ids: Option<Vec<String>>,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
+    #[serde(default, rename = "bundleIDs")]
+    #[param(explode = false)]
+    pub(super) bundle_ids: Vec<String>,
+    #[serde(default)]
+    pub(super) include_disabled: bool,
     /// An upper bound; sizes above 256 count as 256.
-    #[param(rename = "recommendedPageSize", minimum = 1, default = 50)]
-    recommended_page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
+    #[serde(default)]
+    #[param(value_type = u32, minimum = 1, default = 50)]
+    pub(super) recommended_page_size: PageSize,
+    pub(super) page_token: Option<String>,
 }
 
 /// What to search for.
-#[derive(Debug, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 pub struct SearchQuery {
     /// Text without letters and digits finds nothing.
     #[param(min_length = 1, max_length = 200)]
-    q: String,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
+    pub(super) q: String,
+    #[serde(default)]
+    pub(super) include_disabled: bool,
     /// Sizes above 256 count as 256.
-    #[param(rename = "pageSize", minimum = 1, default = 50)]
-    page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
+    #[serde(default)]
+    #[param(value_type = u32, minimum = 1, default = 50)]
+    pub(super) page_size: PageSize,
+    pub(super) page_token: Option<String>,
+}
+
+/// Whether a call is made.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct InvokeQuery {
+    /// Show the call instead of making it.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+}
+
+pub(super) fn disabled(include: bool) -> Disabled {
+    if include { Disabled::Shown } else { Disabled::Hidden }
 }

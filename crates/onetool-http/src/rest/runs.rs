@@ -16,8 +16,9 @@ use utoipa_axum::routes;
 
 use super::RestState;
 use super::admin::PartRow;
-use super::input::{self, Parameters};
+use super::input;
 use super::model::ErrorReply;
+use super::query::{self, PageSize};
 use super::routes::Routes;
 use crate::background::{RunClient, StartError, StartRun, Started, key};
 use crate::mcp::ReplyPreferences;
@@ -161,24 +162,24 @@ pub struct ResultBody {
     pub parts: Vec<PartRow>,
 }
 
-#[derive(Debug, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 struct RunListQuery {
     /// Sizes above 256 count as 256.
-    #[param(rename = "pageSize", minimum = 1, default = 50)]
-    page_size: Option<u32>,
-    #[param(rename = "pageToken")]
+    #[serde(default)]
+    #[param(value_type = u32, minimum = 1, default = 50)]
+    page_size: PageSize,
     page_token: Option<String>,
 }
 
-#[derive(Debug, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 struct WaitQuery {
     /// Waits this many seconds for the run to end; at most 60.
+    #[serde(default)]
     #[param(minimum = 0, maximum = 60, default = 0)]
-    wait: Option<u32>,
+    wait: u32,
 }
 
 impl From<RunStoreError> for ApiError {
@@ -215,14 +216,8 @@ async fn place(state: &RestState, principal: Principal, id: &str) -> Result<(Own
 }
 
 fn wait_of(query: Option<&str>) -> Result<Duration, ApiError> {
-    let mut parameters = Parameters::parse(query)?;
-    let wait = parameters.text("wait")?;
-    parameters.end()?;
-    match wait.map(|text| text.parse::<u32>()) {
-        None => Ok(Duration::ZERO),
-        Some(Ok(seconds)) => Ok(Duration::from_secs(seconds.into()).min(MAX_WAIT)),
-        Some(Err(_)) => Err(ApiError::invalid("wait is a whole number of seconds from 0")),
-    }
+    let WaitQuery { wait } = query::parse(query)?;
+    Ok(Duration::from_secs(wait.into()).min(MAX_WAIT))
 }
 
 fn checked_tags(tags: Vec<String>) -> Result<Vec<String>, ApiError> {
@@ -300,12 +295,9 @@ async fn list(
     Extension(principal): Extension<Principal>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<RunListBody>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let size = parameters.page_size("pageSize")?;
-    let token = parameters.text("pageToken")?;
-    parameters.end()?;
+    let RunListQuery { page_size, page_token } = query::parse(query.as_deref())?;
     let owner = state.background.owner(principal).await?;
-    let page = state.background.list(&owner, token, size).await?;
+    let page = state.background.list(&owner, page_token, page_size.0).await?;
     Ok(Json(RunListBody { runs: page.runs.into_iter().map(RunBody::from).collect(), next_page_token: page.next }))
 }
 

@@ -13,9 +13,10 @@ use utoipa_axum::routes;
 
 use super::RestState;
 use super::bundles::{blocking, not_modified, tagged};
-use super::input::{self, Parameters, ToolPath};
+use super::input::{self, ToolPath};
 use super::model::{EnabledBody, ErrorReply, ToolBody, ToolPage, ToolReply};
-use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, ToolSegments};
+use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, ToolSegments, disabled};
+use super::query;
 use super::routes::Routes;
 use crate::{ApiError, Identity, Scope};
 
@@ -160,19 +161,14 @@ async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<ToolPage>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let bundles = parameters.texts("bundleIDs")?;
-    let tags = parameters.texts("tags")?;
-    let disabled = parameters.disabled()?;
-    let page_size = parameters.page_size("recommendedPageSize")?;
-    let token = parameters.text("pageToken")?;
-    parameters.end()?;
+    let wanted: ToolListQuery = query::parse(query.as_deref())?;
     let languages = input::languages(&headers, &state.served.bundles.source);
     blocking(move || {
         let store = &state.served.bundles.store;
-        let bundles = bundles.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
-        let filter = ToolFilter { bundles, tags, disabled };
-        let mut page = store.tools(&filter, page_size, token.as_deref())?;
+        let ids = wanted.bundle_ids.iter().map(|name| input::bundle_id(store, name));
+        let bundles = ids.collect::<Result<Vec<_>, _>>()?;
+        let filter = ToolFilter { bundles, tags: wanted.tags, disabled: disabled(wanted.include_disabled) };
+        let mut page = store.tools(&filter, wanted.recommended_page_size.0, wanted.page_token.as_deref())?;
         let tools = state.tools(&identity);
         page.items.retain(|view| is_seen(&tools, store, view));
         let page: ToolPage = page.into();
@@ -193,16 +189,12 @@ async fn search(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<ToolPage>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let text = parameters.text("q")?.ok_or_else(|| ApiError::invalid("the parameter q is missing"))?;
-    let disabled = parameters.disabled()?;
-    let page_size = parameters.page_size("pageSize")?;
-    let token = parameters.text("pageToken")?;
-    parameters.end()?;
+    let wanted: SearchQuery = query::parse(query.as_deref())?;
     let languages = input::languages(&headers, &state.served.bundles.source);
     blocking(move || {
         let store = &state.served.bundles.store;
-        let mut page = store.search(&text, disabled, page_size, token.as_deref())?;
+        let disabled = disabled(wanted.include_disabled);
+        let mut page = store.search(&wanted.q, disabled, wanted.page_size.0, wanted.page_token.as_deref())?;
         let tools = state.tools(&identity);
         page.items.retain(|view| is_seen(&tools, store, view));
         let page: ToolPage = page.into();

@@ -11,13 +11,15 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use onetool_run::activity::{ActivityEvent, Viewer, principal_of};
+use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use super::super::input::Parameters;
 use super::super::model::ErrorReply;
+use super::super::query;
 use super::super::routes::Routes;
 use super::AdminState;
 use super::approvals;
@@ -40,11 +42,17 @@ pub(super) fn viewer(identity: &Identity) -> Viewer {
     if identity.may(Scope::Admin) { Viewer::Administrator } else { Viewer::Owner(identity.principal.owner(None)) }
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct ActivityQuery {
+    /// only theirs: the name of a token or a subject, `stdio`, `local` or `anyone`
+    principal: Option<String>,
+}
+
 /// The calls and runs that are under way, at all servers that share their state, and the last ones of this server since it
 /// started. Without the scope `admin`, one's own.
-#[utoipa::path(get, path = "/api/activity", tag = "activity", params(
-    ("principal" = Option<String>, Query, description = "only theirs: the name of a token or a subject, `stdio`, `local` or `anyone`"),
-    ), responses(
+#[utoipa::path(get, path = "/api/activity", tag = "activity", params(ActivityQuery), responses(
     (status = 200, body = ActivityReply),
     (status = 400, body = ErrorReply),
 ))]
@@ -53,9 +61,7 @@ async fn recent(
     RawQuery(query): RawQuery,
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<ActivityReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let principal = parameters.text("principal")?;
-    parameters.end()?;
+    let ActivityQuery { principal } = query::parse(query.as_deref())?;
     let viewer = viewer(&identity);
     let is_wanted = |event: &ActivityEvent| {
         viewer.sees(event) && principal.as_deref().is_none_or(|wanted| principal_of(&event.requester) == wanted)

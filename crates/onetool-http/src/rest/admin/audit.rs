@@ -7,13 +7,13 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, OUTCOMES, last, read_all};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
-use super::super::input::Parameters;
 use super::super::model::ErrorReply;
+use super::super::query::{self, Count};
 use super::super::routes::Routes;
 use super::AdminState;
 use crate::ApiError;
@@ -37,34 +37,50 @@ struct AuditReply {
     records: Vec<AuditRecord>,
 }
 
+/// What to find in the audit trail.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct AuditQuery {
+    principal: Option<String>,
+    /// a pattern such as github.*
+    tool: Option<String>,
+    /// run, call, auth, admin or lost
+    event: Option<String>,
+    /// ok, error, denied or limited
+    outcome: Option<String>,
+    /// what the client calls itself, or a part of it
+    client: Option<String>,
+    /// the id of a run
+    run: Option<String>,
+    /// a time, RFC 3339
+    since: Option<String>,
+    /// a time, RFC 3339
+    until: Option<String>,
+    /// anywhere in the line
+    q: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct LimitQuery {
+    /// at most 1000
+    #[serde(default)]
+    #[param(value_type = u32, minimum = 1, default = 100)]
+    limit: Count<DEFAULT_LINES, MOST_LINES>,
+}
+
 /// Searches the audit trail.
-#[utoipa::path(get, path = "/api/audit", tag = "audit", params(
-    ("principal" = Option<String>, Query),
-    ("tool" = Option<String>, Query, description = "a pattern such as github.*"),
-    ("event" = Option<String>, Query, description = "run, call, auth, admin or lost"),
-    ("outcome" = Option<String>, Query, description = "ok, error, denied or limited"),
-    ("client" = Option<String>, Query, description = "what the client calls itself, or a part of it"),
-    ("run" = Option<String>, Query, description = "the id of a run"),
-    ("since" = Option<String>, Query, description = "a time, RFC 3339"),
-    ("until" = Option<String>, Query, description = "a time, RFC 3339"),
-    ("q" = Option<String>, Query, description = "anywhere in the line"),
-    ("limit" = Option<usize>, Query, description = "at most 1000", minimum = 1),
-    ), responses(
+#[utoipa::path(get, path = "/api/audit", tag = "audit", params(AuditQuery, LimitQuery), responses(
     (status = 200, body = AuditReply),
     (status = 400, body = ErrorReply),
     (status = 404, description = "audit.enabled is off", body = ErrorReply),
     (status = 503, body = ErrorReply),
 ))]
 async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<AuditReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let limit = match parameters.text("limit")? {
-        None => DEFAULT_LINES,
-        Some(text) => {
-            let number = text.parse::<usize>().ok().filter(|limit| *limit >= 1);
-            number.ok_or_else(|| ApiError::invalid("limit is a whole number from 1"))?.min(MOST_LINES)
-        }
-    };
-    let filter = filter(parameters)?;
+    let (wanted, LimitQuery { limit }) = query::parse_both::<AuditQuery, LimitQuery>(query.as_deref())?;
+    let (filter, limit) = (filter(wanted)?, limit.0);
     let records = blocking(move || {
         let _ = state.served.audit.flush();
         let (trail, settings) = state.served.audit.trail().ok_or_else(off)?;
@@ -76,23 +92,13 @@ async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<Aud
 }
 
 /// The audit trail as JSON lines, the oldest first.
-#[utoipa::path(get, path = "/api/audit/export", tag = "audit", params(
-    ("principal" = Option<String>, Query),
-    ("tool" = Option<String>, Query, description = "a pattern such as github.*"),
-    ("event" = Option<String>, Query, description = "run, call, auth, admin or lost"),
-    ("outcome" = Option<String>, Query, description = "ok, error, denied or limited"),
-    ("client" = Option<String>, Query),
-    ("run" = Option<String>, Query),
-    ("since" = Option<String>, Query, description = "a time, RFC 3339"),
-    ("until" = Option<String>, Query, description = "a time, RFC 3339"),
-    ("q" = Option<String>, Query),
-    ), responses(
+#[utoipa::path(get, path = "/api/audit/export", tag = "audit", params(AuditQuery), responses(
     (status = 200, description = "one JSON object per line", content_type = "application/x-ndjson", body = String),
     (status = 400, body = ErrorReply),
     (status = 404, description = "audit.enabled is off", body = ErrorReply),
 ))]
 async fn export(state: AdminState, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
-    let filter = filter(Parameters::parse(query.as_deref())?)?;
+    let filter = filter(query::parse(query.as_deref())?)?;
     if !state.served.audit.is_on() {
         return Err(off());
     }
@@ -126,15 +132,15 @@ fn off() -> ApiError {
     ApiError::not_found("nothing is written down").with_hint("set audit.enabled to true")
 }
 
-fn filter(mut parameters: Parameters) -> Result<AuditFilter, ApiError> {
-    let event = match parameters.text("event")? {
+fn filter(wanted: AuditQuery) -> Result<AuditFilter, ApiError> {
+    let event = match wanted.event {
         None => None,
         Some(name) => Some(
             AuditEvent::named(&name)
                 .ok_or_else(|| ApiError::invalid("event is one of run, call, auth, admin and lost"))?,
         ),
     };
-    let tool = match parameters.text("tool")? {
+    let tool = match wanted.tool {
         None => None,
         Some(pattern) => Some(
             globset::Glob::new(&pattern)
@@ -142,28 +148,25 @@ fn filter(mut parameters: Parameters) -> Result<AuditFilter, ApiError> {
                 .compile_matcher(),
         ),
     };
-    let outcome = parameters.text("outcome")?;
-    if outcome.as_deref().is_some_and(|outcome| !OUTCOMES.contains(&outcome)) {
+    if wanted.outcome.as_deref().is_some_and(|outcome| !OUTCOMES.contains(&outcome)) {
         return Err(ApiError::invalid(format!("outcome is one of {}", OUTCOMES.join(", "))));
     }
-    let mut time = |name: &str| match parameters.text(name)? {
-        None => Ok(None),
-        Some(text) => DateTime::parse_from_rfc3339(&text)
-            .map(|at| Some(at.with_timezone(&Utc)))
-            .map_err(|_| ApiError::invalid(format!("{name} is a time such as 2026-11-16T12:00:00Z"))),
-    };
-    let (since, until) = (time("since")?, time("until")?);
-    let filter = AuditFilter {
-        principal: parameters.text("principal")?,
+    Ok(AuditFilter {
+        principal: wanted.principal,
         tool,
         event,
-        outcome,
-        client: parameters.text("client")?,
-        run: parameters.text("run")?,
-        since,
-        until,
-        text: parameters.text("q")?,
-    };
-    parameters.end()?;
-    Ok(filter)
+        outcome: wanted.outcome,
+        client: wanted.client,
+        run: wanted.run,
+        since: time("since", wanted.since)?,
+        until: time("until", wanted.until)?,
+        text: wanted.q,
+    })
+}
+
+fn time(name: &str, given: Option<String>) -> Result<Option<DateTime<Utc>>, ApiError> {
+    let Some(text) = given else { return Ok(None) };
+    DateTime::parse_from_rfc3339(&text)
+        .map(|at| Some(at.with_timezone(&Utc)))
+        .map_err(|_| ApiError::invalid(format!("{name} is a time such as 2026-11-16T12:00:00Z")))
 }

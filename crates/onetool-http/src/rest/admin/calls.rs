@@ -13,9 +13,11 @@ use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
-use super::super::input::{self, Parameters};
+use super::super::input;
 use super::super::invoke::{Invoker, Mode};
 use super::super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply};
+use super::super::parameters::InvokeQuery;
+use super::super::query;
 use super::super::routes::Routes;
 use super::AdminState;
 use super::events::{EventSender, stream_of, wants_events};
@@ -41,8 +43,7 @@ struct DoneRow {
 /// send, any other its arguments and what the policy says, once they have been checked.
 #[utoipa::path(post, path = "/api/tools/{name}/invoke", tag = "toolbox", request_body = Option<InvokeBody>, params(
     ("name" = String, Path, description = "pack.function"),
-    ("dryRun" = Option<bool>, Query, description = "check the call and show it instead of making it"),
-    ), responses(
+    InvokeQuery), responses(
     (status = 200, body = InvokeReply),
     (status = 400, description = "the arguments do not fit", body = ErrorReply),
     (status = 403, description = "denied by policy, or the scope 'invoke' is missing", body = ErrorReply),
@@ -62,9 +63,7 @@ async fn invoke(
     request: Request,
 ) -> Result<Response, ApiError> {
     let name = tool_name(&name)?;
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let is_dry_run = parameters.flag("dryRun")?;
-    parameters.end()?;
+    let InvokeQuery { dry_run: is_dry_run } = query::parse(query.as_deref())?;
     let is_stream = wants_events(request.headers());
     let mut ctx = Identity::of(request.extensions()).context(request.headers());
     let body: Option<Option<InvokeBody>> =

@@ -6,11 +6,13 @@ use axum::extract::{Path, RawQuery};
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use onetool_state::results::{Matching, Query, ResultError, ResultStore};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
-use super::super::input::Parameters;
 use super::super::model::ErrorReply;
+use super::super::query;
 use super::super::routes::Routes;
 use super::AdminState;
 use super::model::{ResultPageReply, ResultRow, ResultsReply};
@@ -18,8 +20,8 @@ use crate::{ApiError, Identity};
 
 /// Maximum number of results listed.
 const LISTED: usize = 500;
-const DEFAULT_LINES: i64 = 200;
-const MOST_LINES: i64 = 1_000;
+const DEFAULT_LINES: u32 = 200;
+const MOST_LINES: u32 = 1_000;
 /// Maximum size of one page.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -57,13 +59,26 @@ async fn list(
     Ok(Json(ResultsReply { results }))
 }
 
+/// Which lines.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct LinesQuery {
+    /// lines, or matches, to pass over
+    #[serde(default)]
+    offset: u32,
+    /// at most 1000
+    #[param(minimum = 1, default = 200)]
+    limit: Option<u32>,
+    /// a regular expression: only lines that match
+    #[serde(default)]
+    search: String,
+}
+
 /// Lines of a stored result.
 #[utoipa::path(get, path = "/api/results/{handle}", tag = "results", params(
     ("handle" = String, Path),
-    ("offset" = Option<i64>, Query, description = "lines, or matches, to pass over", minimum = 0),
-    ("limit" = Option<i64>, Query, description = "at most 1000", minimum = 1),
-    ("search" = Option<String>, Query, description = "a regular expression: only lines that match"),
-    ), responses(
+    LinesQuery), responses(
     (status = 200, body = ResultPageReply),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -74,12 +89,9 @@ async fn read(
     Path(handle): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<ResultPageReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let offset = number(&mut parameters, "offset", 0)?;
-    let limit = number(&mut parameters, "limit", DEFAULT_LINES)?.min(MOST_LINES);
-    let search = parameters.text("search")?.unwrap_or_default();
-    parameters.end()?;
-    let query = Query::new(offset.saturating_add(1), limit, PAGE_BYTES)
+    let LinesQuery { offset, limit, search } = query::parse(query.as_deref())?;
+    let limit = limit.unwrap_or(DEFAULT_LINES).min(MOST_LINES);
+    let query = Query::new(i64::from(offset) + 1, limit.into(), PAGE_BYTES)
         .map_err(from_result_error)?
         .searching(&search, Matching::Regex);
     let page =
@@ -90,17 +102,6 @@ async fn read(
         total_lines: page.total_lines,
         has_more: page.has_more,
     }))
-}
-
-fn number(parameters: &mut Parameters, name: &str, otherwise: i64) -> Result<i64, ApiError> {
-    match parameters.text(name)? {
-        None => Ok(otherwise),
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|number| *number >= 0)
-            .ok_or_else(|| ApiError::invalid(format!("{name} is a whole number from 0"))),
-    }
 }
 
 fn from_result_error(error: ResultError) -> ApiError {

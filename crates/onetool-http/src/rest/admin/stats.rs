@@ -5,11 +5,13 @@ use axum::extract::RawQuery;
 use chrono::Utc;
 use onetool_state::StateError;
 use onetool_state::stats::{Assumptions, Period, Report};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
-use super::super::input::Parameters;
 use super::super::model::ErrorReply;
+use super::super::query;
 use super::super::routes::Routes;
 use super::AdminState;
 use super::model::{ChartReply, StatsReply, ToolStatsRow};
@@ -22,23 +24,29 @@ pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(get))
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct StatsQuery {
+    /// day, week, month or all [month]
+    period: Option<String>,
+    /// pack.function, or a pack for all of its tools
+    tool: Option<String>,
+}
+
 /// Calls, failures and savings of a period, as a chart and as totals.
-#[utoipa::path(get, path = "/api/stats", tag = "activity", params(
-    ("period" = Option<String>, Query, description = "day, week, month or all [month]"),
-    ("tool" = Option<String>, Query, description = "pack.function, or a pack for all of its tools"),
-    ), responses(
+#[utoipa::path(get, path = "/api/stats", tag = "activity", params(StatsQuery), responses(
     (status = 200, body = StatsReply),
     (status = 400, body = ErrorReply),
     (status = 503, description = "the shared state is unavailable", body = ErrorReply),
 ))]
 async fn get(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<StatsReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let period = match parameters.text("period")? {
+    let StatsQuery { period, tool } = query::parse(query.as_deref())?;
+    let period = match period {
         None => Period::Month,
         Some(text) => Period::parse(&text).ok_or_else(|| ApiError::invalid("period is day, week, month or all"))?,
     };
-    let tool = parameters.text("tool")?.filter(|tool| !tool.is_empty());
-    parameters.end()?;
+    let tool = tool.filter(|tool| !tool.is_empty());
     blocking(move || {
         let report = report(&state, period, tool.as_deref())?;
         let is_enabled = state.admin.view.state().stats.enabled;

@@ -9,12 +9,14 @@ use onetool_run::activity::{ActivityEvent, ActivityKind, Viewer};
 use onetool_run::{Awaited, FoundKind};
 use onetool_sdk::{CallContext, Caller, Door, QualifiedName};
 use onetool_state::stats::Period;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
-use super::super::input::{self, Parameters};
 use super::super::model::{EnabledBody, ErrorReply};
 use super::super::routes::Routes;
+use super::super::{input, query};
 use super::AdminState;
 use super::activity::viewer;
 use super::calls::tool_name;
@@ -47,10 +49,17 @@ async fn listed(state: &AdminState, identity: &Arc<Identity>) -> Result<Listing,
     blocking(move || listing::read(&state, &identity)).await
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// include disabled packs and tools
+    #[serde(default)]
+    include_disabled: bool,
+}
+
 /// All packs and tools, whatever their kind.
-#[utoipa::path(get, path = "/api/tools", tag = "toolbox", params(
-    ("includeDisabled" = Option<bool>, Query, description = "include disabled packs and tools"),
-    ), responses(
+#[utoipa::path(get, path = "/api/tools", tag = "toolbox", params(ListQuery), responses(
     (status = 200, body = ToolboxReply),
     (status = 400, body = ErrorReply),
 ))]
@@ -59,9 +68,7 @@ async fn list(
     Extension(identity): Extension<Arc<Identity>>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<ToolboxReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let include_disabled = parameters.flag("includeDisabled")?;
-    parameters.end()?;
+    let ListQuery { include_disabled } = query::parse(query.as_deref())?;
     let listing = listed(&state, &identity).await?;
     let (packs, tools) = listing.rows(include_disabled);
     Ok(Json(ToolboxReply { packs, tools }))
@@ -185,11 +192,19 @@ async fn switch_pack(state: AdminState, Path(name): Path<String>, request: Reque
     Ok(StatusCode::NO_CONTENT)
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+struct FindQuery {
+    #[param(min_length = 1, max_length = 200, required = true)]
+    q: Option<String>,
+    /// find tools that are switched off too, after the others
+    #[serde(default)]
+    include_disabled: bool,
+}
+
 /// Finds tools, packs, snippets and aliases, in the order of `ot.help`.
-#[utoipa::path(get, path = "/api/search", tag = "toolbox", params(
-    ("q" = String, Query, min_length = 1, max_length = 200),
-    ("includeDisabled" = Option<bool>, Query, description = "find tools that are switched off too, after the others"),
-    ), responses(
+#[utoipa::path(get, path = "/api/search", tag = "toolbox", params(FindQuery), responses(
     (status = 200, body = SearchReply),
     (status = 400, body = ErrorReply),
 ))]
@@ -198,11 +213,9 @@ async fn search(
     Extension(identity): Extension<Arc<Identity>>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<SearchReply>, ApiError> {
-    let mut parameters = Parameters::parse(query.as_deref())?;
-    let wanted = parameters.text("q")?.filter(|query| !query.trim().is_empty());
-    let include_disabled = parameters.flag("includeDisabled")?;
-    parameters.end()?;
-    let wanted = wanted.ok_or_else(|| ApiError::invalid("q says what to look for"))?;
+    let FindQuery { q, include_disabled } = query::parse(query.as_deref())?;
+    let wanted =
+        q.filter(|query| !query.trim().is_empty()).ok_or_else(|| ApiError::invalid("q says what to look for"))?;
     if wanted.chars().count() > MAX_QUERY_CHARS {
         return Err(ApiError::invalid(format!("q has at most {MAX_QUERY_CHARS} characters")));
     }
