@@ -171,6 +171,14 @@ pub fn load_trusted(places: &ConfigPlaces) -> LoadedConfig {
 fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
     let mut loaded = LoadedConfig { trust, ..LoadedConfig::default() };
     let own = places.own();
+    if let Some(lock) = loaded.trust.lock().map(Path::to_owned) {
+        loaded.note(
+            &lock,
+            None,
+            "git is at work here, or was interrupted; until this file is gone, all files count as having come with the \
+             repository; call ot.reload() afterwards",
+        );
+    }
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
     }

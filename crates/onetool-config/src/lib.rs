@@ -19,6 +19,7 @@ mod secrets;
 mod section;
 mod shape;
 mod trust;
+mod trust_record;
 mod value;
 
 #[doc(hidden)]
@@ -29,9 +30,11 @@ pub use files::{
     ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted,
     local_package,
 };
+pub use git_index::separate_git_folders;
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};
 pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
-pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED, is_trust_decided};
+pub use trust::{FileTrust, UNTRUSTED, is_trust_decided};
+pub use trust_record::TrustRecord;
 pub use value::ConfigValue;

@@ -45,6 +45,7 @@ pub fn guard(settings: &Resolved) -> Guard {
     // Data of individual users is read only through tools that check ownership.
     for folder in ["runs", "state", "audit"] {
         guard.hide(settings.own.join(folder));
+        guard.hide(settings.state_home.join(folder));
     }
     guard.hide_matching(&settings.output.result_store_dir.join("*result-*").display().to_string());
     // A configuration file that contains a token is a secret itself.

@@ -298,7 +298,7 @@ fn cpython_settings(settings: &Resolved) -> CPythonSettings {
             requirements: settings.run.packages.clone(),
             preload: keys.preload.clone(),
             // The user's own folder: nothing that came with a repository is installed or imported from there.
-            folder: settings.global.as_ref().unwrap_or(&settings.own).join("environments"),
+            folder: settings.global.as_ref().unwrap_or(&settings.state_home).join("environments"),
         },
         cache: settings.cache.as_ref().map(|cache| cache.join("python")),
     }
