@@ -6,6 +6,7 @@ use onetool_sdk::{HealthNote, Severity};
 use serde_json::{Map, Value as Json};
 
 use crate::document::{self, Document, Lines, at};
+use crate::home::{contains_home, home_folder};
 use crate::reader::dotted;
 use crate::section::{AnySection as _, Section};
 use crate::shape::{self, Effect, MAX_COUNT, Shape};
@@ -58,7 +59,7 @@ impl ConfigPlaces {
             path: PathBuf::from("."),
             problem: format!("the working directory cannot be used: {error}"),
         })?;
-        let home = std::env::home_dir();
+        let home = home_folder();
         let global = home.as_ref().map(|home| home.join(".onetool"));
         let project = project.filter(|project| !project.as_os_str().is_empty());
         let project = project.map(|project| folder.join(expand_home(&project.to_string_lossy())));
@@ -88,13 +89,11 @@ impl ConfigPlaces {
         }
     }
 
-    /// Whether the folder is the root of the file system, the user's home or the parent of all homes: not a project,
-    /// but where a client happened to start us.
+    /// Whether the folder is the root of the file system, the user's home, a folder above it or the parent of all homes:
+    /// not a project, but where a client happened to start us.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
-        folder.parent().is_none()
-            || std::env::home_dir().is_some_and(|home| real(&home) == folder)
-            || HOMES.iter().any(|homes| Path::new(homes) == folder)
+        folder.parent().is_none() || contains_home(&folder) || HOMES.iter().any(|homes| Path::new(homes) == folder)
     }
 
     /// Checks that an explicitly named file can be read. Its content is checked later.
@@ -363,7 +362,7 @@ fn include_candidates(name: &str, from: &Path, places: &ConfigPlaces) -> [PathBu
 
 /// Expands `~/x` to a path in the home folder.
 pub fn expand_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), path, std::env::home_dir()) {
+    match (path.strip_prefix("~/"), path, home_folder()) {
         (Some(rest), _, Some(home)) => home.join(rest),
         (_, "~", Some(home)) => home,
         _ => PathBuf::from(path),

@@ -379,6 +379,7 @@ mod tests {
         assert!(tracked.contains(&file) && tracked.lock().is_none());
         git(&root, &["pack-refs", "--all"]);
         assert!(TrackedFiles::of(&root).unwrap().contains(&file), "packed references");
+        git(&root, &["reset", "-q"]);
         git(&root, &["checkout", "-q", "--detach"]);
         std::fs::remove_file(&index).unwrap();
         assert!(TrackedFiles::of(&root).unwrap().contains(&file), "a detached head");

@@ -12,6 +12,7 @@ pub mod edit;
 mod expandable;
 mod files;
 mod git_index;
+mod home;
 mod keys_macro;
 mod reader;
 pub mod reference;
@@ -31,6 +32,7 @@ pub use files::{
     local_package,
 };
 pub use git_index::separate_git_folders;
+pub use home::{contains_home, home_folder};
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};

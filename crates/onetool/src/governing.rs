@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onetool_config::separate_git_folders;
 use onetool_packs::file::Guard;
 use onetool_proxy::ServerKind;
 
@@ -52,6 +53,11 @@ pub fn guard(settings: &Resolved) -> Guard {
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
         guard.hide(file);
+    }
+    // Whether files came with a repository is read from there, and git runs hooks from there.
+    for folder in settings.file_pack.roots.iter().chain([&settings.folder]).flat_map(|root| separate_git_folders(root))
+    {
+        guard.protect(folder);
     }
     guard.protect(&settings.bundles_dir);
     for pattern in &settings.workers.tools_dir {
