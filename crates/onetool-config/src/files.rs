@@ -6,7 +6,7 @@ use onetool_sdk::{HealthNote, Severity};
 use serde_json::{Map, Value as Json};
 
 use crate::document::{self, Document, Lines, at};
-use crate::home::{contains_home, home_folder};
+use crate::home::{contains_home, home_folder, is_home};
 use crate::reader::dotted;
 use crate::section::{AnySection as _, Section};
 use crate::shape::{self, Effect, MAX_COUNT, Shape};
@@ -90,10 +90,14 @@ impl ConfigPlaces {
     }
 
     /// Whether the folder is the root of the file system, the user's home, a folder above it or the parent of all homes:
-    /// not a project, but where a client happened to start us.
+    /// not a project, but where a client happened to start us. A folder above a home is a project if the user made it
+    /// one: some give programs a home inside a project.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
-        folder.parent().is_none() || contains_home(&folder) || HOMES.iter().any(|homes| Path::new(homes) == folder)
+        folder.parent().is_none()
+            || is_home(&folder)
+            || (contains_home(&folder) && !is_own_folder(&folder.join(".onetool")))
+            || HOMES.iter().any(|homes| Path::new(homes) == folder)
     }
 
     /// Checks that an explicitly named file can be read. Its content is checked later.

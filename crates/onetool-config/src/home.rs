@@ -35,8 +35,15 @@ fn home_in(users: &str, id: u32) -> Option<PathBuf> {
 
 /// Whether a folder is the home folder, or contains it.
 pub fn contains_home(folder: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     home_folder().is_some_and(|home| real(&home).starts_with(real(folder)))
+}
+
+pub(crate) fn is_home(folder: &Path) -> bool {
+    home_folder().is_some_and(|home| real(&home) == real(folder))
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(all(test, unix))]
