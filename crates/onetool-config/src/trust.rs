@@ -21,21 +21,10 @@ const VARIABLE: &str = "ONETOOL_TRUST";
 const MAX_GOVERNING_FILES: usize = 2_000;
 /// Maximum number of files of OneTool's own that are remembered.
 const MAX_STATE_FILES: usize = 500;
-/// Below `.onetool`: what OneTool writes and reads itself. What can act comes first.
-const STATE: &[&str] = &[
-    "runs",
-    "state",
-    "saved",
-    "pins.json",
-    "switches.json",
-    "cache",
-    "credentials",
-    "environments",
-    "audit",
-    "stats",
-    "logs",
-    "tmp",
-];
+/// Below `.onetool`: what OneTool writes itself and acts upon, which logs and stored results are not.
+const STATE: &[&str] =
+    &["runs", "state", "saved", "pins.json", "switches.json", "cache", "credentials", "environments", "audit", "stats"];
+const LOCK: &str = ".lock";
 /// Below the user's own folder: the state of folders whose own state is not used.
 const UNTRUSTED_STATE: &str = "untrusted";
 
@@ -207,6 +196,9 @@ fn has_foreign_state(places: &ConfigPlaces, tracked: &TrackedFiles, made: &BTree
         .map(|file| folded(file.as_os_str().as_encoded_bytes()))
         .collect();
     let is_state = |name: &[u8]| {
+        if name.ends_with(LOCK.as_bytes()) {
+            return false;
+        }
         // Without a name: `.onetool` itself came with it, as a link.
         let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
         first.is_empty() || STATE.iter().any(|state| state.as_bytes() == first)
@@ -284,9 +276,15 @@ fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         entries.for_each(|entry| collect(&entry.path(), found, left));
-    } else if path.symlink_metadata().is_ok() {
+    } else if path.symlink_metadata().is_ok() && !is_without_effect(path) {
         found.push(path.to_owned());
     }
+}
+
+/// Whether OneTool writes a file beside others and reads nothing from it that matters: locks, and counts of calls.
+fn is_without_effect(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(LOCK.as_bytes()) || name == b"usage.jsonl"
 }
 
 /// The keys that an untrusted file may set: they neither run code, nor reach files or the network, nor loosen a rule.
@@ -381,6 +379,101 @@ mod tests {
         // A folder that belongs to them entirely is one where the user chose to work.
         give(&project, 4711);
         assert!(FileTrust::decide(&places).is_full());
+    }
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(arguments).current_dir(folder);
+        let done = command.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// A repository with a configuration that is not tracked yet.
+    fn repository() -> (tempfile::TempDir, ConfigPlaces) {
+        let place = tempfile::tempdir().unwrap();
+        let project = place.path().join("app");
+        std::fs::create_dir_all(project.join(".onetool")).unwrap();
+        std::fs::write(project.join(".onetool/onetool.yaml"), "servers: {a: {command: sh}}\n").unwrap();
+        git(&project, &["init", "-q"]);
+        let places = ConfigPlaces { project, global: Some(place.path().join("home/.onetool")), explicit: None };
+        (place, places)
+    }
+
+    #[test]
+    fn a_clone_under_way_is_not_recorded_as_made_here() {
+        let (_place, places) = repository();
+        let lock = places.project.join(".git/index.lock");
+        std::fs::write(&lock, "").unwrap();
+        let trust = FileTrust::decide(&places);
+        assert!(!trust.covers(&places.own().join("onetool.yaml")) && trust.lock().is_some());
+        std::fs::remove_file(&lock).unwrap();
+        git(&places.project, &["add", "-A"]);
+        assert!(!FileTrust::decide(&places).covers(&places.own().join("onetool.yaml")), "the clone is complete");
+    }
+
+    #[test]
+    fn git_at_work_does_not_take_trust_away() {
+        let (_place, places) = repository();
+        assert!(FileTrust::decide(&places).is_full());
+        git(&places.project, &["add", "-A"]);
+        std::fs::write(places.project.join(".git/index.lock"), "").unwrap();
+        assert!(FileTrust::decide(&places).is_full());
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_covers_the_files_that_are_there_then() {
+        let (_place, places) = repository();
+        let global = places.global.clone().unwrap();
+        std::fs::create_dir_all(&global).unwrap();
+        let folder = std::fs::canonicalize(&places.project).unwrap().display().to_string();
+        let old = json!({"folders": {folder: {"by": "origin", "since": "2026-01-01T00:00:00Z"}}});
+        std::fs::write(global.join("trust.json"), old.to_string()).unwrap();
+        git(&places.project, &["add", "-A"]);
+        assert!(FileTrust::decide(&places).is_full());
+        let pulled = places.own().join("prompts.yaml");
+        std::fs::write(&pulled, "instructions: x\n").unwrap();
+        git(&places.project, &["add", "-A"]);
+        let trust = FileTrust::decide(&places);
+        assert!(trust.covers(&places.own().join("onetool.yaml")) && !trust.covers(&pulled));
+    }
+
+    #[test]
+    fn state_that_came_with_a_repository_is_kept_apart() {
+        for name in ["runs/queue/a.json", "state/access-tokens/a.json", "Saved/a.json", "pins.json"] {
+            let (_place, places) = repository();
+            let file = places.own().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "{}").unwrap();
+            git(&places.project, &["add", "-f", &format!(".onetool/{name}")]);
+            let trust = FileTrust::decide(&places);
+            assert!(trust.is_state_foreign() && trust.covers(&places.own().join("onetool.yaml")), "{name}");
+            assert!(trust.state_home(&places).starts_with(places.global.clone().unwrap()), "{name}");
+            assert!(!trust.is_own(&trust.state_home(&places).join("tmp/a.yaml")), "{name}");
+        }
+        let (_place, places) = repository();
+        std::fs::create_dir_all(places.own().join("runs/queue")).unwrap();
+        std::fs::write(places.own().join("runs/queue/a.json"), "{}").unwrap();
+        assert_eq!(FileTrust::decide(&places).state_home(&places), places.own());
+    }
+
+    #[test]
+    fn only_what_really_is_in_the_users_own_folder_is_the_users() {
+        let (place, places) = repository();
+        let home = place.path().join("home");
+        let global = places.global.clone().unwrap();
+        std::fs::create_dir_all(&global).unwrap();
+        let elsewhere = home.join("dotfiles.yaml");
+        std::fs::write(&elsewhere, "").unwrap();
+        std::fs::write(global.join("a.yaml"), "").unwrap();
+        let trust = FileTrust::decide(&places);
+        assert!(trust.is_own(&global.join("a.yaml")));
+        assert!(trust.is_own(&global.join("../.onetool/a.yaml")));
+        assert!(!trust.is_own(&global.join("../dotfiles.yaml")) && !trust.is_own(&global.join("../missing.yaml")));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&elsewhere, global.join("linked.yaml")).unwrap();
+            assert!(trust.is_own(&global.join("linked.yaml")), "the user's own link");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Entry {
         self.by == TrustedBy::User || is_same
     }
 
-    /// Whether it is about more than files that `OneTool` wrote itself.
+    /// Whether it is about more than files that OneTool wrote itself.
     fn governs(&self) -> bool {
         self.made.as_ref().is_none_or(|made| !made.files.is_empty())
     }

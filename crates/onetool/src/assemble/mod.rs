@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use onetool_config::RestartKeys;
+use onetool_config::{FileTrust, RestartKeys};
 use onetool_http::{Bundles, Served};
 use onetool_proxy::ProxySource;
 use onetool_run::durable::Durable;
@@ -267,6 +267,10 @@ impl App {
         }
         if let Err(error) = parts.bundles.value.store.flush_usage() {
             tracing::warn!(%error, "counts of calls were not written");
+        }
+        // The files that were written here since the start are remembered too, before they can be committed.
+        if self.settings().workers.trust.is_full() {
+            FileTrust::decide(&self.places);
         }
         crate::log::flush();
     }
