@@ -89,15 +89,19 @@ impl ConfigPlaces {
         }
     }
 
-    /// Whether the folder is the root of the file system, the user's home, a folder above it or the parent of all homes:
-    /// not a project, but where a client happened to start us. A folder above a home is a project if the user made it
-    /// one: some give programs a home inside a project.
+    /// Whether the folder is the root of the file system, the user's home or the parent of all homes: not a project, but
+    /// where a client happened to start us.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
-        folder.parent().is_none()
-            || is_home(&folder)
-            || (contains_home(&folder) && !is_own_folder(&folder.join(".onetool")))
-            || HOMES.iter().any(|homes| Path::new(homes) == folder)
+        folder.parent().is_none() || is_home(&folder) || HOMES.iter().any(|homes| Path::new(homes) == folder)
+    }
+
+    /// The same for the files that tools may use: they do not get a home folder with everything around it either. Some
+    /// give programs a home inside a project; then the project has a configuration.
+    pub fn is_too_large_for_tools(&self) -> bool {
+        let own = self.project.join(".onetool");
+        let has_configuration = || candidates(&own).iter().any(|file| file.is_file());
+        self.is_too_large() || (contains_home(&self.project) && !(is_own_folder(&own) && has_configuration()))
     }
 
     /// Checks that an explicitly named file can be read. Its content is checked later.
@@ -132,6 +136,11 @@ fn is_own_folder(folder: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_own_folder(folder: &Path) -> bool {
     folder.is_dir()
+}
+
+/// The configuration files of a folder like `.onetool`.
+fn candidates(folder: &Path) -> [PathBuf; 2] {
+    [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")]
 }
 
 /// The usual parents of home folders.
@@ -185,7 +194,6 @@ fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
     }
-    let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
     let mut find = |folder: &Path| loaded.find_one(candidates(folder));
     let project_file = places.explicit.clone().or_else(|| find(&places.own()));
     let global_file = places.global.as_deref().and_then(find).filter(|global| Some(global) != project_file.as_ref());
