@@ -6,6 +6,7 @@ use onetool_sdk::{HealthNote, Severity};
 use serde_json::{Map, Value as Json};
 
 use crate::document::{self, Document, Lines, at};
+use crate::home::{contains_home, home_folder, is_home};
 use crate::reader::dotted;
 use crate::section::{AnySection as _, Section};
 use crate::shape::{self, Effect, MAX_COUNT, Shape};
@@ -58,7 +59,7 @@ impl ConfigPlaces {
             path: PathBuf::from("."),
             problem: format!("the working directory cannot be used: {error}"),
         })?;
-        let home = std::env::home_dir();
+        let home = home_folder();
         let global = home.as_ref().map(|home| home.join(".onetool"));
         let project = project.filter(|project| !project.as_os_str().is_empty());
         let project = project.map(|project| folder.join(expand_home(&project.to_string_lossy())));
@@ -88,13 +89,19 @@ impl ConfigPlaces {
         }
     }
 
-    /// Whether the folder is the root of the file system, the user's home or the parent of all homes: not a project,
-    /// but where a client happened to start us.
+    /// Whether the folder is the root of the file system, the user's home or the parent of all homes: not a project, but
+    /// where a client happened to start us.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
-        folder.parent().is_none()
-            || std::env::home_dir().is_some_and(|home| real(&home) == folder)
-            || HOMES.iter().any(|homes| Path::new(homes) == folder)
+        folder.parent().is_none() || is_home(&folder) || HOMES.iter().any(|homes| Path::new(homes) == folder)
+    }
+
+    /// The same for the files that tools may use: they do not get a home folder with everything around it either. Some
+    /// give programs a home inside a project; then the project has a configuration.
+    pub fn is_too_large_for_tools(&self) -> bool {
+        let own = self.project.join(".onetool");
+        let has_configuration = || candidates(&own).iter().any(|file| file.is_file());
+        self.is_too_large() || (contains_home(&self.project) && !(is_own_folder(&own) && has_configuration()))
     }
 
     /// Checks that an explicitly named file can be read. Its content is checked later.
@@ -129,6 +136,11 @@ fn is_own_folder(folder: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_own_folder(folder: &Path) -> bool {
     folder.is_dir()
+}
+
+/// The configuration files of a folder like `.onetool`.
+fn candidates(folder: &Path) -> [PathBuf; 2] {
+    [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")]
 }
 
 /// The usual parents of home folders.
@@ -171,10 +183,17 @@ pub fn load_trusted(places: &ConfigPlaces) -> LoadedConfig {
 fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
     let mut loaded = LoadedConfig { trust, ..LoadedConfig::default() };
     let own = places.own();
+    if let Some(lock) = loaded.trust.lock().map(Path::to_owned) {
+        loaded.note(
+            &lock,
+            None,
+            "git is at work here, or was interrupted; until this file is gone, all files count as having come with the \
+             repository; call ot.reload() afterwards",
+        );
+    }
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
     }
-    let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
     let mut find = |folder: &Path| loaded.find_one(candidates(folder));
     let project_file = places.explicit.clone().or_else(|| find(&places.own()));
     let global_file = places.global.as_deref().and_then(find).filter(|global| Some(global) != project_file.as_ref());
@@ -355,7 +374,7 @@ fn include_candidates(name: &str, from: &Path, places: &ConfigPlaces) -> [PathBu
 
 /// Expands `~/x` to a path in the home folder.
 pub fn expand_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), path, std::env::home_dir()) {
+    match (path.strip_prefix("~/"), path, home_folder()) {
         (Some(rest), _, Some(home)) => home.join(rest),
         (_, "~", Some(home)) => home,
         _ => PathBuf::from(path),

@@ -3,14 +3,23 @@
 //! The index is read as a file; `git` itself is never run, because a repository can make it run programs. If the index
 //! cannot be parsed, everything counts as tracked, which is the safe answer. Names that some file system considers
 //! equal count as equal: a repository with `.OneTool/` creates a `.onetool/` on a case-insensitive file system.
+//!
+//! Git writes the index after the files. While it is at work, every file may be one of its own, so everything counts as
+//! tracked then too.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A larger index is not read.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 /// Maximum number of files in an index.
 const MAX_ENTRIES: usize = 4_000_000;
+/// How long to wait for a git command to finish. Most take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
+/// A larger list of references is not read.
+const MAX_REFS_BYTES: u64 = 64 << 20;
 /// Bytes of an entry before its object name, and of the flags after it.
 const STAT_BYTES: usize = 40;
 const FLAG_BYTES: usize = 2;
@@ -21,13 +30,15 @@ pub struct TrackedFiles {
     /// The folder that the names are relative to.
     root: PathBuf,
     names: Names,
+    /// The lock of a git command that is at work.
+    lock: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq)]
 enum Names {
     /// Files by their [`folded`] name; folders of a sparse index end in `/`.
     Known(HashSet<Vec<u8>>),
-    /// The index could not be parsed.
+    /// The index could not be parsed, or is not written yet.
     Unknown,
 }
 
@@ -36,8 +47,35 @@ impl TrackedFiles {
     pub fn of(folder: &Path) -> Option<Self> {
         let folder = std::fs::canonicalize(folder).ok()?;
         let (root, git) = folder.ancestors().find_map(|root| Some((root.to_owned(), git_folder(root)?)))?;
-        let names = read(&git).map_or(Names::Unknown, Names::Known);
-        Some(Self { root, names })
+        let lock = lock_after(&git, PATIENCE);
+        let names = if lock.is_some() { None } else { read(&git) };
+        Some(Self { root, names: names.map_or(Names::Unknown, Names::Known), lock })
+    }
+
+    /// The lock file of a git command that is at work, or that was interrupted.
+    pub fn lock(&self) -> Option<&Path> {
+        self.lock.as_deref()
+    }
+
+    /// The tracked names below a folder, relative to it and [`folded`]; an empty one if the folder itself came with the
+    /// repository, as a link does. `None` if the index is unknown.
+    pub fn names_below(&self, folder: &Path) -> Option<Vec<Vec<u8>>> {
+        let Names::Known(names) = &self.names else { return None };
+        let mut found = Vec::new();
+        let above = folder.parent().and_then(|above| std::fs::canonicalize(above).ok());
+        let beside = above.zip(folder.file_name()).map(|(above, name)| above.join(name));
+        for place in beside.into_iter().chain(std::fs::canonicalize(folder)) {
+            let Ok(relative) = place.strip_prefix(&self.root) else { continue };
+            let mut start = folded(relative.as_os_str().as_encoded_bytes());
+            if !start.is_empty() && self.contains_real(&place) {
+                found.push(Vec::new());
+            }
+            if !start.is_empty() {
+                start.push(b'/');
+            }
+            found.extend(names.iter().filter_map(|name| Some(name.strip_prefix(start.as_slice())?.to_vec())));
+        }
+        Some(found)
     }
 
     /// Whether a file is tracked: by its own name, by the name of its link target, or because a folder above it is a
@@ -65,7 +103,7 @@ impl TrackedFiles {
 
 /// Normalizes a name, so that names that any file system considers equal are equal: in one case, and without the
 /// characters that some ignore.
-fn folded(name: &[u8]) -> Vec<u8> {
+pub(crate) fn folded(name: &[u8]) -> Vec<u8> {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
@@ -89,14 +127,61 @@ fn git_folder(root: &Path) -> Option<PathBuf> {
     Some(named.map_or(git, |named| root.join(named.trim())))
 }
 
-/// The names in an index; empty if there is no index. `None` if it cannot be parsed.
+/// The folder of a repository and the one that its work trees share, unless it is an ordinary `.git`.
+pub fn separate_git_folders(folder: &Path) -> Vec<PathBuf> {
+    let found = folder.ancestors().find_map(|root| Some((root.join(".git"), git_folder(root)?)));
+    let Some((usual, git)) = found else { return Vec::new() };
+    let is_usual = usual.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink()) && git == usual;
+    if is_usual {
+        return Vec::new();
+    }
+    let common = common_folder(&git);
+    std::iter::once(git).chain(common).collect()
+}
+
+/// The folder that all work trees of a repository share, if it is another one.
+fn common_folder(git: &Path) -> Option<PathBuf> {
+    std::fs::read_to_string(git.join("commondir")).ok().map(|text| git.join(text.trim()))
+}
+
+/// The lock of the index, if it is still there after a while.
+fn lock_after(git: &Path, patience: Duration) -> Option<PathBuf> {
+    let lock = git.join("index.lock");
+    let deadline = Instant::now() + patience;
+    while lock.symlink_metadata().is_ok() {
+        if Instant::now() >= deadline {
+            return Some(lock);
+        }
+        std::thread::sleep(POLL);
+    }
+    None
+}
+
+/// Whether there is a commit that a checkout would take files from. If that cannot be told, there is one.
+fn has_commit(git: &Path) -> bool {
+    let Ok(head) = std::fs::read_to_string(git.join("HEAD")) else { return true };
+    let Some(branch) = head.strip_prefix("ref:").map(str::trim) else { return true };
+    let common = common_folder(git);
+    let folders = || std::iter::once(git).chain(common.as_deref());
+    // Other ways to store references are not read.
+    if folders().any(|folder| folder.join("reftable").exists() || folder.join(branch).symlink_metadata().is_ok()) {
+        return true;
+    }
+    folders().map(|folder| folder.join("packed-refs")).filter(|file| file.symlink_metadata().is_ok()).any(|file| {
+        let is_small = std::fs::metadata(&file).is_ok_and(|metadata| metadata.len() <= MAX_REFS_BYTES);
+        let text = is_small.then(|| std::fs::read_to_string(&file).ok()).flatten();
+        text.is_none_or(|text| text.lines().any(|line| line.split_once(' ').is_some_and(|(_, name)| name == branch)))
+    })
+}
+
+/// The names in an index; empty if there is no index and nothing to check out. `None` if they are not known.
 fn read(git: &Path) -> Option<HashSet<Vec<u8>>> {
     let mut names = HashSet::new();
     let id_bytes = object_id_bytes(git);
     let index = git.join("index");
     // A broken link does not count as a missing index.
     if std::fs::symlink_metadata(&index).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Some(names);
+        return (!has_commit(git)).then_some(names);
     }
     let shared = parse(&bytes_of(&index)?, id_bytes, &mut names)?;
     if let Some(id) = shared {
@@ -112,7 +197,7 @@ fn bytes_of(path: &Path) -> Option<Vec<u8>> {
 
 /// Length of object ids in this repository.
 fn object_id_bytes(git: &Path) -> usize {
-    let common = std::fs::read_to_string(git.join("commondir")).map(|text| git.join(text.trim()));
+    let common = common_folder(git);
     let config = std::fs::read_to_string(common.as_deref().unwrap_or(git).join("config")).unwrap_or_default();
     let config = config.to_ascii_lowercase();
     let is_long = config.lines().any(|line| line.trim().starts_with("objectformat") && line.contains("sha256"));
@@ -276,6 +361,38 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         git(empty.path(), &["init", "-q"]);
         assert!(!TrackedFiles::of(empty.path()).unwrap().contains(&empty.path().join("x")));
+    }
+
+    /// Git writes the index last, from a lock file: until then, its files look as if they were made here.
+    #[test]
+    fn a_clone_under_way_is_not_taken_for_hand_made_files() {
+        let (_folder, root) = repository(&[]);
+        git(&root, &["commit", "-qm", "x"]);
+        let index = root.join(".git/index");
+        let file = root.join("app/.onetool/onetool.yaml");
+        std::fs::rename(&index, root.join(".git/index.lock")).unwrap();
+        let tracked = TrackedFiles::of(&root).unwrap();
+        assert!(tracked.contains(&file) && tracked.lock().is_some());
+        // `git clone --no-checkout`, and files from it that were restored.
+        std::fs::remove_file(root.join(".git/index.lock")).unwrap();
+        let tracked = TrackedFiles::of(&root).unwrap();
+        assert!(tracked.contains(&file) && tracked.lock().is_none());
+        git(&root, &["pack-refs", "--all"]);
+        assert!(TrackedFiles::of(&root).unwrap().contains(&file), "packed references");
+        git(&root, &["reset", "-q"]);
+        git(&root, &["checkout", "-q", "--detach"]);
+        std::fs::remove_file(&index).unwrap();
+        assert!(TrackedFiles::of(&root).unwrap().contains(&file), "a detached head");
+    }
+
+    #[test]
+    fn a_separate_git_folder_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("app/deep")).unwrap();
+        git(&root, &["init", "-q", "--separate-git-dir", "app/repo.d", "app"]);
+        assert_eq!(separate_git_folders(&root.join("app/deep")), [root.join("app/repo.d")]);
+        assert_eq!(separate_git_folders(&root), Vec::<PathBuf>::new());
     }
 
     /// On a case-insensitive file system these are the same files.

@@ -12,6 +12,7 @@ pub mod edit;
 mod expandable;
 mod files;
 mod git_index;
+mod home;
 mod keys_macro;
 mod reader;
 pub mod reference;
@@ -19,6 +20,7 @@ mod secrets;
 mod section;
 mod shape;
 mod trust;
+mod trust_record;
 mod value;
 
 #[doc(hidden)]
@@ -29,9 +31,12 @@ pub use files::{
     ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted,
     local_package,
 };
+pub use git_index::separate_git_folders;
+pub use home::{contains_home, home_folder};
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};
 pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
-pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED, is_trust_decided};
+pub use trust::{FileTrust, UNTRUSTED, is_trust_decided};
+pub use trust_record::TrustRecord;
 pub use value::ConfigValue;

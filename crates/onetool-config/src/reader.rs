@@ -26,6 +26,7 @@ pub struct Reader {
     absent: Vec<PathBuf>,
     passed: Vec<PathBuf>,
     trust: FileTrust,
+    state_home: PathBuf,
     user_security: Option<Json>,
     notes: Vec<HealthNote>,
     /// Number of problems beyond the limit.
@@ -69,7 +70,8 @@ impl Reader {
     /// Reads the secrets too, because sections refer to them.
     pub fn new(places: &ConfigPlaces, loaded: LoadedConfig) -> Self {
         let LoadedConfig { root, files, unreadable, absent, passed, mut notes, trust, user_security } = loaded;
-        let secrets = Secrets::load(places, &mut notes);
+        let secrets = Secrets::load(places, &trust, &mut notes);
+        let state_home = trust.state_home(places);
         Self {
             places: places.clone(),
             secrets,
@@ -79,6 +81,7 @@ impl Reader {
             absent,
             passed,
             trust,
+            state_home,
             user_security,
             notes,
             omitted: 0,
@@ -228,9 +231,22 @@ impl Reader {
         program
     }
 
+    /// Where OneTool keeps its own state: `.onetool`, unless what is there came with the repository.
+    pub fn state_home(&self) -> &Path {
+        &self.state_home
+    }
+
+    /// Checks a folder for OneTool's own state.
+    pub fn state_folder(&mut self, path: &[&str], folder: &str) -> PathBuf {
+        self.checked_folder(path, self.state_home.join(expand_home(folder)))
+    }
+
     /// Checks a folder below `.onetool` that is written to. It need not exist, but nothing else may be in its place.
     pub fn folder(&mut self, path: &[&str], folder: &str) -> PathBuf {
-        let folder = self.places.own().join(expand_home(folder));
+        self.checked_folder(path, self.places.own().join(expand_home(folder)))
+    }
+
+    fn checked_folder(&mut self, path: &[&str], folder: PathBuf) -> PathBuf {
         if let Some(obstacle) = not_a_folder(&folder) {
             let message = format!("expected a folder, but {} is a file; nothing can be kept there", obstacle.display());
             self.problem(path, &message);

@@ -1,7 +1,7 @@
 //! `secrets.yaml`: names and values. Values may refer to environment variables. Nothing here is ever printed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use onetool_sdk::{HealthNote, Severity};
 use serde_json::Value as Json;
@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use crate::document::{self, at};
 use crate::expandable::expand_with;
 use crate::files::ConfigPlaces;
+use crate::trust::{FileTrust, UNTRUSTED};
 
 /// Secrets by name. `Debug` shows only the names.
 #[derive(Clone, Default)]
@@ -36,11 +37,14 @@ impl PartialEq for Secrets {
 }
 
 impl Secrets {
-    /// Reads the project's file over the global one; `OT_SECRETS_FILE` replaces both.
-    pub fn load(places: &ConfigPlaces, notes: &mut Vec<HealthNote>) -> Self {
+    /// Reads the project's file over the global one; `OT_SECRETS_FILE` replaces both. A file that came with a
+    /// repository could replace the user's own values, so it is left out until it is trusted.
+    pub fn load(places: &ConfigPlaces, trust: &FileTrust, notes: &mut Vec<HealthNote>) -> Self {
         let mut secrets = Self::default();
-        let files = match std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()) {
-            Some(path) => vec![PathBuf::from(path)],
+        let named = std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()).map(PathBuf::from);
+        let is_named = |path: &Path| named.as_deref() == Some(path);
+        let files = match &named {
+            Some(path) => vec![path.clone()],
             None => {
                 let mut files = Vec::new();
                 let own = Some(places.own()).filter(|own| Some(own) != places.global.as_ref());
@@ -60,6 +64,10 @@ impl Secrets {
             let mut note = |message: String| {
                 notes.push(HealthNote { severity: Severity::Error, subject: path.display().to_string(), message });
             };
+            if !is_named(&path) && !trust.covers(&path) {
+                note(format!("its secrets are not in force: {UNTRUSTED}"));
+                continue;
+            }
             // Parser messages may quote the file, so only the line is passed on.
             let (text, content) = match document::read(&path).map(|text| (document::parse(&text), text)) {
                 Ok((Ok(content), text)) => (text, content),
@@ -152,7 +160,7 @@ mod tests {
         let load = |text: &str| {
             std::fs::write(places.own().join("secrets.yaml"), text).unwrap();
             let mut notes = Vec::new();
-            let secrets = Secrets::load(&places, &mut notes);
+            let secrets = Secrets::load(&places, &FileTrust::default(), &mut notes);
             (secrets.values, notes.into_iter().map(|note| note.message).collect::<Vec<_>>())
         };
         let (values, notes) = load("A: 123456 # x\nB: 0123\nC: [hidden]\nD: true\nE: 1.10\n");

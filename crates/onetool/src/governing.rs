@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onetool_config::separate_git_folders;
 use onetool_packs::file::Guard;
 use onetool_proxy::ServerKind;
 
@@ -45,12 +46,18 @@ pub fn guard(settings: &Resolved) -> Guard {
     // Data of individual users is read only through tools that check ownership.
     for folder in ["runs", "state", "audit"] {
         guard.hide(settings.own.join(folder));
+        guard.hide(settings.state_home.join(folder));
     }
     guard.hide_matching(&settings.output.result_store_dir.join("*result-*").display().to_string());
     // A configuration file that contains a token is a secret itself.
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
         guard.hide(file);
+    }
+    // Whether files came with a repository is read from there, and git runs hooks from there.
+    for folder in settings.file_pack.roots.iter().chain([&settings.folder]).flat_map(|root| separate_git_folders(root))
+    {
+        guard.protect(folder);
     }
     guard.protect(&settings.bundles_dir);
     for pattern in &settings.workers.tools_dir {

@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use crate::assemble::App;
 use crate::config::secrets_file;
 use crate::untrusted::Untrusted;
-use onetool_config::{FileTrust, TrustRecord, TrustedBy};
+use onetool_config::{FileTrust, TrustRecord};
 use onetool_http::AccessToken;
 use onetool_http::rest::admin::{
     ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, Operations, SecretRow, ServerKind,
@@ -207,11 +207,7 @@ impl Operations for App {
         }
         let places = self.places();
         let record = TrustRecord::in_folder(places.global.as_deref());
-        let changed = if is_trusted {
-            record.add(&places.project, TrustedBy::User)
-        } else {
-            record.remove(&places.project).map(drop)
-        };
+        let changed = if is_trusted { record.add(&places.project) } else { record.remove(&places.project).map(drop) };
         changed.map_err(|error| {
             ToolError::new(ErrorKind::Conflict, format!("the trust in this folder is not remembered: {error}"))
         })?;

@@ -105,6 +105,7 @@ pub fn address(reader: &mut Reader) -> Option<StateAddress> {
 #[derive(Clone, PartialEq)]
 pub struct StateSettings {
     address: Option<StateAddress>,
+    /// `.onetool`, or the folder in its place.
     own: PathBuf,
     /// Cached data about servers.
     servers: PathBuf,
@@ -117,7 +118,7 @@ pub struct StateSettings {
 
 /// The folder of sign-ins.
 pub fn credentials_home(settings: &Resolved) -> PathBuf {
-    settings.global.as_ref().unwrap_or(&settings.own).join("credentials")
+    settings.global.as_ref().unwrap_or(&settings.state_home).join("credentials")
 }
 
 impl StateSettings {
@@ -126,8 +127,8 @@ impl StateSettings {
         let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
         Self {
             address: settings.state.clone(),
-            own: settings.own.clone(),
-            servers: user.unwrap_or(&settings.own).clone(),
+            own: settings.state_home.clone(),
+            servers: user.unwrap_or(&settings.state_home).clone(),
             bundles: settings.bundles_dir.clone(),
             stats: settings.stats.file.clone(),
             results: settings.output.result_store_dir.clone(),

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onetool_config::{ConfigPlaces, FileTrust, TrustRecord, TrustedBy, UNTRUSTED, load_trusted};
+use onetool_config::{ConfigPlaces, FileTrust, TrustRecord, UNTRUSTED, load_trusted};
 use onetool_proxy::{ServerKind, ServerSettings};
 use onetool_worker::WorkerSettings;
 use serde_json::{Value as Json, json};
@@ -47,7 +47,7 @@ impl Untrusted {
 
     /// Trusts the folder from now on.
     pub fn trust(&self) -> std::io::Result<()> {
-        self.record.add(&self.folder, TrustedBy::User)
+        self.record.add(&self.folder)
     }
 
     /// The question to a client's user.

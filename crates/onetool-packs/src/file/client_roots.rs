@@ -28,13 +28,13 @@ impl Files {
     }
 }
 
-/// The folder of a local `file:` URI. The root folder and the home folder are not accepted as projects.
+/// The folder of a local `file:` URI. The root folder, the home folder and folders above it are not accepted as projects.
 fn folder(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = PathBuf::from(decoded(path)?);
     let real = std::fs::canonicalize(&path).ok().filter(|real| real.is_dir())?;
-    let is_too_large = real == Path::new("/") || std::env::home_dir().is_some_and(|home| home.starts_with(&real));
+    let is_too_large = real == Path::new("/") || onetool_config::contains_home(&real);
     (path.is_absolute() && !is_too_large).then_some(path)
 }
 

@@ -307,7 +307,7 @@ fn protected(shown: &str) -> ToolError {
 
 /// The error if the program was started outside a project.
 fn no_root() -> ToolError {
-    ToolError::denied("no folder is open to file tools: onetool was started in the home folder or in /").with_hint(
+    ToolError::denied("no folder is open to file tools: onetool was started in the home folder, above it or in /").with_hint(
         "start it in the project's folder, or set tools.file.roots in ~/.onetool/onetool.yaml, e.g. [\"~/projects/app\"]",
     )
 }

@@ -77,7 +77,7 @@ impl FileSettings {
         let project = reader.places().project.clone();
         let keys = reader.read(&FILE);
         let roots: Vec<PathBuf> = keys.roots.iter().map(|root| project.join(expand_home(root))).collect();
-        let is_too_large = reader.places().is_too_large();
+        let is_too_large = reader.places().is_too_large_for_tools();
         let defaults = Self { client_roots: keys.client_roots, ..Self::for_project(project) };
         match roots.is_empty() {
             // The whole machine is never a default root.

@@ -33,7 +33,7 @@ pub fn output(reader: &mut Reader) -> OutputSettings {
         result_ttl: Duration::from_secs(keys.result_ttl),
         preview_lines: keys.preview_lines,
         max_media_bytes: keys.max_media_kb << 10,
-        result_store_dir: reader.folder(&["output", "result_store_dir"], &keys.result_store_dir),
+        result_store_dir: reader.state_folder(&["output", "result_store_dir"], &keys.result_store_dir),
         max_store_bytes: keys.max_store_mb << 20,
     }
 }
@@ -72,7 +72,7 @@ pub fn stats(reader: &mut Reader) -> StatsSettings {
     let keys = reader.read(&STATS);
     StatsSettings {
         enabled: keys.enabled,
-        file: reader.folder(&["stats", "persist_dir"], &keys.persist_dir).join(&keys.persist_path),
+        file: reader.state_folder(&["stats", "persist_dir"], &keys.persist_dir).join(&keys.persist_path),
         flush_interval: Duration::from_secs(keys.flush_interval_seconds),
         context_per_call: keys.context_per_call,
         time_overhead_per_call_ms: keys.time_overhead_per_call_ms,

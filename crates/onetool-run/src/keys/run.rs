@@ -120,7 +120,7 @@ fn requirements_file(entry: &str) -> Option<PathBuf> {
     let named = entry.strip_prefix("-r").map(str::trim);
     let is_file = entry.ends_with(".txt") || entry.ends_with(".in");
     let file = named.or((is_file && !entry.contains([' ', '@', '='])).then_some(entry))?;
-    let home = file.strip_prefix("~/").and_then(|rest| Some(std::env::home_dir()?.join(rest)));
+    let home = file.strip_prefix("~/").and_then(|rest| Some(onetool_config::home_folder()?.join(rest)));
     Some(home.unwrap_or_else(|| PathBuf::from(file)))
 }
 

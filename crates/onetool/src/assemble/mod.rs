@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use onetool_config::RestartKeys;
+use onetool_config::{FileTrust, RestartKeys};
 use onetool_http::{Bundles, Served};
 use onetool_proxy::ProxySource;
 use onetool_run::durable::Durable;
@@ -268,6 +268,10 @@ impl App {
         if let Err(error) = parts.bundles.value.store.flush_usage() {
             tracing::warn!(%error, "counts of calls were not written");
         }
+        // The files that were written here since the start are remembered too, before they can be committed.
+        if self.settings().workers.trust.is_full() {
+            FileTrust::decide(&self.places);
+        }
         crate::log::flush();
     }
 }
@@ -298,7 +302,7 @@ fn cpython_settings(settings: &Resolved) -> CPythonSettings {
             requirements: settings.run.packages.clone(),
             preload: keys.preload.clone(),
             // The user's own folder: nothing that came with a repository is installed or imported from there.
-            folder: settings.global.as_ref().unwrap_or(&settings.own).join("environments"),
+            folder: settings.global.as_ref().unwrap_or(&settings.state_home).join("environments"),
         },
         cache: settings.cache.as_ref().map(|cache| cache.join("python")),
     }

@@ -122,7 +122,8 @@ fn docs(settings: &Resolved) -> IndexMap<String, Option<String>> {
 
 /// Folders that are written to; the one that contains the others by default comes first.
 fn storage(settings: &Resolved) -> Vec<PathBuf> {
-    let mut folders = vec![settings.own.clone(), settings.log_dir.clone(), settings.output.result_store_dir.clone()];
+    let mut folders =
+        vec![settings.state_home.clone(), settings.log_dir.clone(), settings.output.result_store_dir.clone()];
     if settings.stats.enabled {
         folders.extend(settings.stats.file.parent().map(Path::to_owned));
     }

@@ -40,6 +40,6 @@ impl Watch {
 pub(super) fn switch_place(settings: &Resolved, state: &State) -> SwitchPlace {
     match state.is_shared() {
         true => SwitchPlace::Shared(state.documents()),
-        false => SwitchPlace::File(settings.own.join("switches.json")),
+        false => SwitchPlace::File(settings.state_home.join("switches.json")),
     }
 }

@@ -168,7 +168,7 @@ pub const BACKUP: &str = ".onetool-backup-";
 
 /// Files below `.onetool` that are specific to one machine.
 const IGNORED: &[&str] =
-    &["secrets.yaml", "logs/", "tmp/", "stats/", "state/", "cache/", "trash/", "*.onetool-backup-*"];
+    &["secrets.yaml", "logs/", "tmp/", "stats/", "state/", "runs/", "audit/", "cache/", "trash/", "*.onetool-backup-*"];
 
 /// Keeps secrets, logs and results out of version control: adds missing entries to `.onetool/.gitignore`.
 pub fn ignore_private_files(own: &Path) -> anyhow::Result<()> {

@@ -151,8 +151,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Replaces control characters, and those that change the direction in which a line is read.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+    let shown = |c: char| match c {
+        '\t' => c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// A string member of a JSON object, or an empty text.
@@ -170,6 +177,9 @@ mod tests {
         let row = |name: &str, what: &str| vec![(Tone::Strong, name.to_owned()), (Tone::Plain, what.to_owned())];
         page.table(&["NAME", "WHAT"], &[row("a", "x\u{1b}[2Jy"), row("longer", "")]);
         assert_eq!(page.text, "NAME    WHAT\na       x [2Jy\nlonger\n");
+        let mut page = Page { text: String::new(), coloured: false };
+        page.put(Tone::Plain, "tools/a\u{202e}yp.py 👩\u{200d}🔬").end_line();
+        assert_eq!(page.text, "tools/a\u{fffd}yp.py 👩\u{200d}🔬\n");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use onetool_config::{ConfigPlaces, TrustRecord, TrustedBy};
+use onetool_config::{ConfigPlaces, TrustRecord};
 
 use super::Location;
 use crate::untrusted::Untrusted;
@@ -72,7 +72,7 @@ pub fn main(args: TrustArgs, at: Location) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     }
-    record.add(&places.project, TrustedBy::User)?;
+    record.add(&places.project)?;
     println!("{folder} is trusted");
     Ok(ExitCode::SUCCESS)
 }

@@ -38,6 +38,8 @@ pub struct Resolved {
     pub folder: PathBuf,
     /// `.onetool`
     pub own: PathBuf,
+    /// Where our own state is kept: `.onetool`, unless what is there came with the repository.
+    pub state_home: PathBuf,
     pub global: Option<PathBuf>,
     /// The user's cache folder.
     pub cache: Option<PathBuf>,
@@ -158,6 +160,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let bundles_are_trusted = reader.trust().covers_below(&bundles_dir);
     let bundle_limits = bundles.limits();
+    let state_home = reader.state_home().to_owned();
+    let is_state_foreign = reader.trust().is_state_foreign();
     let http = HttpSettings::read(&mut reader);
     let sequences = SequenceSettings::read(&mut reader);
     let imports = ImportSettings::read(&mut reader);
@@ -179,13 +183,14 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let state = crate::state::address(&mut reader);
     let log_level = reader.read(&LOG_LEVEL);
     let log_dir = reader.read(&LOG_DIR);
-    let log_dir = reader.folder(&["log_dir"], &log_dir);
+    let log_dir = reader.state_folder(&["log_dir"], &log_dir);
     reader.check_unknown(SECTIONS);
     let overrides = keys::overrides(&prompts);
     let Outcome { notes, secrets, files, unreadable, absent, passed, restart } = reader.finish();
     let mut resolved = Resolved {
         folder: places.project.clone(),
         own,
+        state_home,
         global: places.global.clone(),
         cache: cache_home(places.global.as_deref()),
         run,
@@ -239,6 +244,16 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             severity: Severity::Error,
             subject: resolved.bundles_dir.display().to_string(),
             message: format!("requests of HTTP tools get no secrets: {UNTRUSTED}"),
+        });
+    }
+    if is_state_foreign {
+        resolved.notes.push(HealthNote {
+            severity: Severity::Error,
+            subject: resolved.own.display().to_string(),
+            message: format!(
+                "the runs, tokens and other state in it are not used, and new state is kept in {}: {UNTRUSTED}",
+                resolved.state_home.display()
+            ),
         });
     }
     // Secrets in the configuration are redacted like those in secrets.yaml.

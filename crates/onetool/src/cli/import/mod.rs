@@ -276,7 +276,7 @@ impl Import {
 }
 
 fn folders(places: &ConfigPlaces) -> anyhow::Result<Folders> {
-    let home = std::env::home_dir().context("there is no home folder\nhint: name the files to import")?;
+    let home = onetool_config::home_folder().context("there is no home folder\nhint: name the files to import")?;
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     Ok(Folders::new(System::current(), &home, &places.project, &variable))
 }
