@@ -102,12 +102,12 @@ def test_ordinary_files_that_look_like_a_repository_start_no_program(start, tmp_
     other.mkdir()
     git("init", "--initial-branch=main")
     (other / "sub").mkdir()
-    # Git reads rules from the index where the work tree has none, and fetches them if they are missing.
-    for folder in (other, other / "sub"):
-        (folder / ".gitignore").write_text("x\n")
+    # Git reads these rules from the index, not from the work tree, and fetches them if they are missing.
+    (other / ".gitignore").write_text("x\n")
     git("add", ".")
+    git("update-index", "--skip-worktree", ".gitignore")
     (other / ".git").rename(fake)
-    config = "[core]\nrepositoryformatversion = 1\nbare = false\nworktree = ..\nfsmonitor = touch MARK; false\n"
+    config = "[core]\nrepositoryformatversion = 1\nbare = false\nworktree = .\nfsmonitor = touch MARK; false\n"
     config += '[extensions]\npartialClone = o\n[remote "o"]\nurl = .\npromisor = true\nuploadpack = touch MARK; false\n'
     (fake / "config").write_text(config.replace("MARK", str(marker)))
     for blob in (fake / "objects").glob("??"):
