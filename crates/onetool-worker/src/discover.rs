@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn brackets_in_the_name_of_the_project_are_no_pattern() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a[b]{c}*");
+        put(&root, "p/x/x_tools.py");
+        let settings =
+            WorkerSettings { tools_dir: vec!["p/*/*.py".into()], folder: root.clone(), ..WorkerSettings::default() };
+        let (found, problems) = candidates(&settings);
+        assert!(problems.is_empty());
+        assert_eq!(found[0].path, root.join("p/x/x_tools.py"));
+    }
+
+    #[test]
     fn places_are_searched_in_order_of_precedence() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();

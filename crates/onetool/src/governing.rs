@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use onetool_packs::file::Guard;
 use onetool_proxy::ServerKind;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::cli::config_file::BACKUP;
 use crate::config::Resolved;
@@ -125,12 +125,19 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
         }
     }
     found.extend(settings.tools.values().flat_map(secret_values::find));
+    found.extend(settings.files.iter().flat_map(|file| passwords_of_state(file)));
     found.extend(settings.telemetry.iter().flat_map(|telemetry| telemetry.header_values()));
     // The password of an address may be percent-encoded in it.
     let decoded: Vec<String> = found.iter().filter_map(|value| decoded(value)).collect();
     found.extend(decoded);
     found.retain(|value| value.len() >= MIN_SECRET);
     found
+}
+
+/// The password in the address of the shared state, if it is written in this file.
+fn passwords_of_state(file: &Path) -> Vec<String> {
+    let document = std::fs::read_to_string(file).ok().and_then(|text| serde_saphyr::from_str::<Json>(&text).ok());
+    document.as_ref().and_then(|document| document.get("state")).map(secret_values::find).unwrap_or_default()
 }
 
 /// Whether a file contains one of these texts. An unreadable file counts as containing one.

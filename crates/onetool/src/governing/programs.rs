@@ -181,8 +181,8 @@ impl Line {
             Expected::Script => {
                 self.found.extend(self.folders.iter().flat_map(|folder| folder_programs(&folder.join(word))));
             }
-            Expected::Program if !may_be_value && !SUBCOMMANDS.contains(&word) => self.expected = Expected::Argument,
-            Expected::Program | Expected::Argument => {}
+            Expected::Program if may_be_value || is_before_program(word) => {}
+            Expected::Program | Expected::Argument => self.expected = Expected::Argument,
         }
     }
 
@@ -226,6 +226,11 @@ impl Line {
         self.found.extend(paths.into_iter().filter(runs));
         is_file
     }
+}
+
+/// `run`, `A=1` of `env`, `30s` of `timeout`.
+fn is_before_program(word: &str) -> bool {
+    SUBCOMMANDS.contains(&word) || word.contains('=') || word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// What follows the name of a program.
@@ -291,7 +296,7 @@ mod tests {
             ("uv run --project=srv python start data.json", vec!["srv/start"]),
             ("npx -y server data.json", vec![]),
             ("npx -y srv/start data.json", vec!["srv/start"]),
-            ("env A=1 bash srv/start", vec!["srv/start"]),
+            ("env A=1 timeout 30 bash srv/start", vec!["srv/start"]),
             ("server --watch srv/tool --data data.json", vec!["srv/tool"]),
             ("server --watch=srv/tool", vec!["srv/tool"]),
             ("node srv", vec!["srv/index.js"]),
