@@ -36,6 +36,7 @@ const INTERPRETERS: &[&str] = &[
     "wish",
     "tclsh",
     "julia",
+    "source",
 ];
 /// Programs that run another program given on their command line.
 const LAUNCHERS: &[&str] = &[
@@ -193,13 +194,13 @@ impl Line {
             .filter(|word| !word.is_empty())
             .collect();
         self.add_folders(&words);
+        self.expected = Expected::Argument;
         for word in words {
             self.expected = match expected_after(word) {
                 Expected::Argument => self.expected,
                 other => other,
             };
-            let is_file = self.add_file(word, self.expected);
-            if is_file && self.expected == Expected::Script {
+            if self.add_file(word, self.expected) {
                 self.expected = Expected::Argument;
             }
         }
@@ -235,6 +236,10 @@ fn is_before_program(word: &str) -> bool {
 
 /// What follows the name of a program.
 fn expected_after(program: &str) -> Expected {
+    if program == "." {
+        // `source`, in a shell.
+        return Expected::Script;
+    }
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".exe").unwrap_or(&name);
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
@@ -305,7 +310,13 @@ mod tests {
             let expected: Vec<PathBuf> = expected.into_iter().map(|name| folder.path().join(name)).collect();
             assert_eq!(programs(folder.path(), words[0], &words[1..]), expected, "{line}");
         }
-        let text = "cd srv && exec ./start <../data.json";
-        assert_eq!(programs(folder.path(), "bash", &["-lc", text]), [folder.path().join("srv/./start")]);
+        for (text, expected) in [
+            ("cd srv && exec ./start <../data.json", vec!["srv/./start"]),
+            ("cat data.json | srv/tool", vec!["srv/tool"]),
+            (". srv/start; server data.json", vec!["srv/start"]),
+        ] {
+            let expected: Vec<PathBuf> = expected.into_iter().map(|name| folder.path().join(name)).collect();
+            assert_eq!(programs(folder.path(), "bash", &["-lc", text]), expected, "{text}");
+        }
     }
 }
