@@ -46,6 +46,16 @@ MAX_RESULTS = 500
 
 _SKIPPED = {".git", ".hg", "node_modules", "target", "dist", "build", "__pycache__", ".venv", "venv", ".onetool"}
 
+# No pager, no questions, no programs that a repository's configuration names, and no fetching of missing objects. A folder of
+# ordinary files that looks like a bare repository is none: whoever writes its files would choose the programs that run.
+_GIT_SETTINGS = [
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false", "core.pager=cat", "safe.bareRepository=explicit",
+]
+_GIT_OPTIONS = ["--no-pager", *(part for setting in _GIT_SETTINGS for part in ("-c", setting))]
+_GIT_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_EDITOR": "true", "LC_ALL": "C.UTF-8",
+}
+
 # Extension: (package, its function, language).
 _LANGUAGES = {
     ".py": ("tree_sitter_python", "language", "python"),
@@ -348,8 +358,9 @@ def _files(path: str, containing: bytes = b""):
 
 def _listed(folder: pathlib.Path) -> list[pathlib.Path]:
     try:
-        command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, cwd=folder, capture_output=True, timeout=30, stdin=subprocess.DEVNULL)
+        command = ["git", *_GIT_OPTIONS, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        environment = {**os.environ, **_GIT_ENVIRONMENT}
+        listed = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=30, stdin=subprocess.DEVNULL)
         if listed.returncode == 0:
             return [folder / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     except (OSError, subprocess.TimeoutExpired):

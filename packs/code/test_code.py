@@ -91,3 +91,29 @@ def test_mistakes_are_explained(code, start, tmp_path, failed):
     small = start("code", config={"code": {"max_results": 2, "max_files": 100}})
     failed("ValueError", "more than 2 results", small.symbols, path=".")
     failed("ValueError", "more than 3", start("code", config={"code": {"max_files": 3}}).symbols, path=".")
+
+
+def test_ordinary_files_that_look_like_a_repository_start_no_program(start, tmp_path):
+    marker, other, fake = tmp_path / "ran", tmp_path / "other", tmp_path / "evil"
+
+    def git(*arguments, cwd=other):
+        subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True)
+
+    other.mkdir()
+    git("init", "--initial-branch=main")
+    (other / "sub").mkdir()
+    # Git reads these rules from the index, not from the work tree, and fetches them if they are missing.
+    (other / ".gitignore").write_text("x\n")
+    git("add", ".")
+    git("update-index", "--skip-worktree", ".gitignore")
+    (other / ".git").rename(fake)
+    config = "[core]\nrepositoryformatversion = 1\nbare = false\nworktree = .\nfsmonitor = touch MARK; false\n"
+    config += '[extensions]\npartialClone = o\n[remote "o"]\nurl = .\npromisor = true\nuploadpack = touch MARK; false\n'
+    (fake / "config").write_text(config.replace("MARK", str(marker)))
+    for blob in (fake / "objects").glob("??"):
+        for file in blob.iterdir():
+            file.unlink()
+    (fake / "b.py").write_text("def helper():\n    pass\n")
+    found = start("code").find(name="helper", path="evil")
+    assert [entry["path"] for entry in found] == ["evil/b.py"]
+    assert not marker.exists()

@@ -26,7 +26,24 @@ MAX_BYTES = 1_000_000
 # Of the names of files that a switch would change.
 MAX_NAMES = 100_000_000
 
+# No pager, no questions, no programs that the repository's own configuration names, and no fetching of missing objects. A
+# folder of ordinary files that looks like a bare repository is none: whoever writes its files would choose the hooks and
+# filters that run.
+_GIT_SETTINGS = ["core.fsmonitor=false", "core.quotePath=false", "core.pager=cat", "safe.bareRepository=explicit"]
+_GIT_OPTIONS = ["--no-pager", *(part for setting in _GIT_SETTINGS for part in ("-c", setting))]
+_GIT_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_EDITOR": "true", "LC_ALL": "C.UTF-8",
+}
+
 _FIELD, _RECORD = "\x1f", "\x1e"
+
+_NAMES = ["--name-only", "--no-renames", "--no-relative", "-z"]
+
+# Settings that name programs which these commands may start.
+_PROGRAMS = re.compile(
+    r"filter\.|gpg\.|remote\.|credential\.|extensions\.|trailer\.|pager\.|diff\.(.*\.)?(external|command|textconv)$|merge\..*\.driver$"
+    r"|core\.(fsmonitor|hookspath|sshcommand|gitproxy|editor|pager|askpass|alternaterefscommand|worktree)$"
+)
 
 
 def status(repo: str = ".") -> dict:
@@ -128,9 +145,13 @@ def diff(
         git.diff(ref="main...HEAD", stat=True)
     """
     options = ["--no-ext-diff", "--no-textconv", "--no-color", *(["--cached"] if staged else [])]
-    options += ["--numstat", "-z", "--no-renames"] if stat else [f"--unified={max(0, min(context, 100))}"]
-    text = _git(repo, "diff", *options, *([_ref(ref)] if ref else []), "--", *([path] if path else []))
-    return _numstat(text) if stat else text
+    what, paths = [_commits(repo, ref)] if ref else [], [path] if path else []
+    if stat:
+        return _numstat(_git(repo, "diff", *options, "--numstat", "-z", "--no-renames", *what, "--", *paths))
+    names = _git(repo, "diff", *options, *_NAMES, *what, "--", *paths, limit=MAX_NAMES)
+    hidden = _hidden(repo, names)
+    lines = f"--unified={max(0, min(context, 100))}"
+    return _note(hidden) + _git(repo, "diff", *options, lines, *what, "--", *paths, *_without(hidden))
 
 
 def show(ref: str = "HEAD", path: str = "", repo: str = ".") -> str:
@@ -147,9 +168,15 @@ def show(ref: str = "HEAD", path: str = "", repo: str = ".") -> str:
     Example:
         git.show(ref="HEAD~1", path="README.md")
     """
+    known = _commits(repo, ref)
     if path:
-        return _git(repo, "cat-file", "blob", f"{_ref(ref)}:{path.removeprefix('./')}")
-    return _git(repo, "show", "--no-ext-diff", "--no-textconv", "--no-color", "--format=fuller", _ref(ref), "--")
+        path = path.removeprefix("./")
+        resolve_path(_top(repo) / path)
+        return _git(repo, "cat-file", "blob", f"{known}:{path}")
+    options = ["--no-ext-diff", "--no-textconv", "--no-color"]
+    # Of a merge, what differs from any of its parents.
+    hidden = _hidden(repo, _git(repo, "show", *options, *_NAMES, "-m", "--format=", known, "--", limit=MAX_NAMES))
+    return _note(hidden) + _git(repo, "show", *options, "--format=fuller", _ref(ref), "--", *_without(hidden))
 
 
 def blame(path: str, start: int = 1, end: int = 0, ref: str = "", repo: str = ".") -> list[dict]:
@@ -168,6 +195,7 @@ def blame(path: str, start: int = 1, end: int = 0, ref: str = "", repo: str = ".
     Example:
         git.blame(path="src/main.py", start=10, end=20)
     """
+    resolve_path(resolve_path(repo) / path)
     lines = f"-L{max(1, start)},{end if end > 0 else ''}"
     text = _git(repo, "blame", "--line-porcelain", lines, *([_ref(ref)] if ref else []), "--", path)
     found, entry = [], {}
@@ -247,13 +275,17 @@ def grep(pattern: str, ref: str = "", path: str = "", ignore_case: bool = False,
         git.grep(pattern="def main", path="*.py")
     """
     options = ["-n", "-z", "-I", "-E", "--no-color", "--full-name", *(["-i"] if ignore_case else []), "-e", pattern]
-    text = _git(repo, "grep", *options, *([_ref(ref)] if ref else []), "--", *([path] if path else []), accept=(0, 1))
-    found = []
+    known = _commits(repo, ref) if ref else ""
+    text = _git(repo, "grep", *options, *([known] if ref else []), "--", *([path] if path else []), accept=(0, 1))
+    found, top, readable = [], _top(repo), {}
     for line in text.split("\n"):
         parts = line.split("\0", 2)
         if len(parts) == 3 and len(found) < limit:
-            name = parts[0].removeprefix(f"{ref}:") if ref else parts[0]
-            found.append({"path": name, "line": int(parts[1]), "text": parts[2][:500]})
+            name = parts[0].removeprefix(f"{known}:") if ref else parts[0]
+            if name not in readable:
+                readable[name] = _is_readable(top / name)
+            if readable[name]:
+                found.append({"path": name, "line": int(parts[1]), "text": parts[2][:500]})
     return found
 
 
@@ -265,15 +297,16 @@ def stage(paths: list[str], repo: str = ".") -> dict:
         repo: The repository's folder, or any folder in it.
 
     Returns:
-        The status afterwards, as git.status returns it.
+        The status afterwards, as git.status returns it; hooks tells if Git's hooks were not run.
 
     Example:
         git.stage(paths=["README.md"])
     """
     if not paths:
         raise ValueError("paths is empty: there is nothing to stage")
-    _git(repo, "add", "--", *paths)
-    return status(repo)
+    with_hooks, skipped = _hooks(repo)
+    _git(repo, "add", "--", *paths, with_hooks=with_hooks)
+    return {**status(repo), **skipped}
 
 
 def commit(message: str, paths: list[str] | None = None, repo: str = ".") -> dict:
@@ -285,19 +318,22 @@ def commit(message: str, paths: list[str] | None = None, repo: str = ".") -> dic
         repo: The repository's folder, or any folder in it.
 
     Returns:
-        hash and subject of the new commit, and its files.
+        hash and subject of the new commit, and its files; hooks tells if Git's hooks were not run.
 
     Example:
         git.commit(message="docs: explain the limits", paths=["README.md"])
     """
     if not message.strip():
         raise ValueError("the message is empty")
+    with_hooks, skipped = _hooks(repo)
     if paths:
-        _git(repo, "add", "--", *paths)
-    _git(repo, "commit", "--quiet", "--no-gpg-sign", f"--message={message}", *(["--only", "--", *paths] if paths else []))
+        _git(repo, "add", "--", *paths, with_hooks=with_hooks)
+    only = ["--only", "--", *paths] if paths else []
+    _git(repo, "commit", "--quiet", "--no-gpg-sign", f"--message={message}", *only, with_hooks=with_hooks)
     (entry,) = log(limit=1, repo=repo)
-    changed = _git(repo, "show", "--numstat", "-z", "--no-renames", "--format=", "HEAD", "--")
-    return {"hash": entry["hash"], "subject": entry["subject"], "files": _numstat(changed)}
+    options = ["--no-ext-diff", "--no-textconv", "--numstat", "-z", "--no-renames", "--format="]
+    changed = _git(repo, "show", *options, "HEAD", "--")
+    return {"hash": entry["hash"], "subject": entry["subject"], "files": _numstat(changed), **skipped}
 
 
 def switch(branch: str, create: bool = False, start: str = "", repo: str = ".") -> dict:
@@ -318,8 +354,9 @@ def switch(branch: str, create: bool = False, start: str = "", repo: str = ".") 
     options = ["--create", _ref(branch), *([_ref(start)] if start else [])] if create else [_ref(branch)]
     target = start or "HEAD" if create else branch
     _check_files(repo, target)
-    _git(repo, "switch", "--quiet", *options)
-    return status(repo)
+    with_hooks, skipped = _hooks(repo)
+    _git(repo, "switch", "--quiet", *options, with_hooks=with_hooks)
+    return {**status(repo), **skipped}
 
 
 # ---- git ------------------------------------------------------------------------------------------------------------
@@ -339,8 +376,8 @@ def _check_files(repo: str, target: str) -> None:
         if not remote:
             return
         known = remote[0]
-    top = pathlib.Path(_git(repo, "rev-parse", "--show-toplevel").rstrip("\n"))
-    options = ["--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "-z"]
+    top = _top(repo)
+    options = ["--no-ext-diff", "--no-textconv", *_NAMES]
     changed = _git(repo, "diff", *options, "HEAD", known, "--", limit=MAX_NAMES).split("\0")
     root = resolve_path(".")
     for file in (top / name for name in changed if name):
@@ -350,6 +387,98 @@ def _check_files(repo: str, target: str) -> None:
             except PermissionError as error:
                 reason = str(error).split("\n")[0]
                 raise PermissionError(f"switching would change a file: {reason}\nhint: ask the user to switch") from None
+
+
+def _top(repo: str) -> pathlib.Path:
+    return pathlib.Path(_git(repo, "rev-parse", "--show-toplevel").rstrip("\n"))
+
+
+def _is_readable(file: pathlib.Path) -> bool:
+    try:
+        resolve_path(file)
+    except PermissionError:
+        return False
+    except (OSError, ValueError):
+        # It is not there now; a link to nothing, for example.
+        return True
+    return True
+
+
+def _is_writable(file: pathlib.Path) -> bool:
+    try:
+        resolve_path(file, write=True)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _hidden(repo: str, names: str) -> list[str]:
+    """Of the names that Git listed, the files that tools may not read."""
+    top = _top(repo)
+    return sorted(name for name in set(filter(None, names.split("\0"))) if not _is_readable(top / name))
+
+
+def _without(hidden: list[str]) -> list[str]:
+    return [f":(top,exclude,literal,icase){name}" for name in hidden]
+
+
+def _note(hidden: list[str]) -> str:
+    """A first line, which programs that apply a diff skip."""
+    if not hidden:
+        return ""
+    more = f" and {len(hidden) - 5} more" if len(hidden) > 5 else ""
+    return f"# left out, because tools may not read them: {', '.join(hidden[:5])}{more}\n"
+
+
+def _commits(repo: str, ref: str) -> str:
+    """The full hash of a commit, or of both ends of a range: no other object, such as a file, can be meant."""
+    if known := _commit(repo, _ref(ref)):
+        return known
+    if (parts := re.fullmatch(r"(.+)(\^[!@]|\^-\d*)", ref)) and (known := _commit(repo, parts[1])):
+        return known + parts[2]
+    ends = re.split(r"(\.{2,3})", ref, maxsplit=1)
+    if len(ends) == 3:
+        first, last = _commit(repo, ends[0] or "HEAD"), _commit(repo, ends[2] or "HEAD")
+        if first and last:
+            return first + ends[1] + last
+    raise ValueError(f"'{ref}' is not a commit, a branch or a tag\nhint: git.show(ref, path) shows a file of a commit")
+
+
+def _commit(repo: str, ref: str) -> str | None:
+    """The full hash of a commit, also where a tag leads to it."""
+    for suffix in ("", "^{commit}"):
+        ref = _git(repo, "rev-parse", "--verify", "--quiet", ref + suffix, accept=(0, 1, 128)).strip()
+        if not re.fullmatch(r"[0-9a-f]{40,64}", ref):
+            return None
+    return ref
+
+
+def _check_settings(repo: str) -> None:
+    """Stops where Git's settings are also in a file that tools can write, which would choose the programs that Git runs."""
+    top = _top(repo)
+    listed = _git(repo, "config", "--list", "--show-origin", "--name-only", "--includes", "-z", at=str(top)).split("\0")
+    checked: dict = {}
+    for origin, name in zip(listed[::2], listed[1::2]):
+        if not origin.startswith("file:") or not _PROGRAMS.match(name):
+            continue
+        file = top / origin.removeprefix("file:")
+        if file not in checked:
+            checked[file] = _is_writable(file)
+        if checked[file]:
+            hint = "ask the user to move that setting to .git/config"
+            raise PermissionError(f"{file} sets {name}, which starts programs, and tools can write that file\nhint: {hint}")
+
+
+def _hooks(repo: str) -> tuple[bool, dict]:
+    """Whether the repository's hooks may run, and otherwise what to say: they may not where tools can write them."""
+    top = _top(repo)
+    folder = top / _git(repo, "rev-parse", "--git-path", "hooks", at=str(top), with_hooks=True).rstrip("\n")
+    hooks = [file for file in folder.iterdir() if file.is_file() and os.access(file, os.X_OK)] if folder.is_dir() else []
+    hooks = [file for file in hooks if file.suffix != ".sample"]
+    if not _is_writable(folder) and not any(_is_writable(file) for file in hooks):
+        return True, {}
+    told = f"not run: tools can write the files in {folder}, or those that they link to"
+    return False, {"hooks": told} if hooks else {}
 
 
 def _numstat(text: str) -> list[dict]:
@@ -375,22 +504,23 @@ def _setting(name: str, default: int) -> int:
     return value
 
 
-def _git(repo: str, *arguments: str, accept: tuple[int, ...] = (0,), limit: int = 0) -> str:
+def _git(
+    repo: str, *arguments: str, accept: tuple[int, ...] = (0,), limit: int = 0, at: str = "", with_hooks: bool = False
+) -> str:
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("git is not installed\nhint: install it, and see that it is in PATH")
     folder = resolve_path(repo)
     if not folder.is_dir():
         raise NotADirectoryError(f"{repo} is not a folder")
-    # No pager, no questions, no programs that the repository's own configuration names. A folder of ordinary files that
-    # looks like a bare repository is none: whoever writes its files would choose the hooks and filters that run.
-    settings = ["core.fsmonitor=false", "core.quotePath=false", "core.pager=cat", "safe.bareRepository=explicit"]
-    fixed = ["--no-pager", *(part for setting in settings for part in ("-c", setting))]
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", "GIT_EDITOR": "true"}
+    if arguments[0] not in ("rev-parse", "config"):
+        _check_settings(repo)
+    hooks = [] if with_hooks else ["-c", "core.hooksPath=/dev/null"]
+    environment = {**os.environ, **_GIT_ENVIRONMENT}
     limit, seconds = limit or _setting("max_bytes", MAX_BYTES), _setting("timeout", TIMEOUT)
     with tempfile.TemporaryFile() as talk:
         process = subprocess.Popen(
-            [program, *fixed, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=talk
+            [program, *_GIT_OPTIONS, *hooks, *arguments], cwd=at or folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=talk
         )
         late, output = threading.Event(), b""
         timer = threading.Timer(seconds, lambda: (late.set(), process.kill()))

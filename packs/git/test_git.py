@@ -137,3 +137,83 @@ def test_a_switch_does_not_bring_other_rules(git, tmp_path, failed):
     git.run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
     failed("PermissionError", "ask the user", git.switch, branch="theirs")
     assert git.switch(branch="plain", create=True)["branch"] == "plain"
+
+
+def _script(path, marker):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    path.chmod(0o755)
+
+
+def test_hooks_in_the_work_tree_do_not_run(git, tmp_path):
+    marker = tmp_path / "ran"
+    git.run("config", "core.hooksPath", ".husky")
+    for hook in ("pre-commit", "post-checkout", "post-index-change"):
+        _script(tmp_path / ".husky" / hook, marker)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert "not run" in git.stage(paths=["a.py"])["hooks"]
+    assert ".husky" in git.commit(message="Change")["hooks"]
+    git.switch(branch="more", create=True)
+    git.status()
+    assert not marker.exists()
+
+
+def test_a_hook_that_links_to_the_work_tree_does_not_run(git, tmp_path):
+    marker = tmp_path / "ran"
+    _script(tmp_path / "scripts" / "check.sh", marker)
+    (tmp_path / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check.sh")
+    assert "not run" in git.commit(message="Scripts", paths=["scripts"])["hooks"]
+    assert not marker.exists()
+
+
+def test_the_users_own_hooks_run(git, tmp_path):
+    marker = tmp_path / "ran"
+    _script(tmp_path / ".git" / "hooks" / "pre-commit", marker)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert set(git.commit(message="Change", paths=["a.py"])) == {"hash", "subject", "files"}
+    assert marker.exists()
+
+
+def test_settings_that_tools_can_write_start_no_program(git, tmp_path, failed):
+    marker = tmp_path / "ran"
+    git.run("config", "include.path", "../.gitconfig")
+    (tmp_path / ".gitattributes").write_text("* filter=x\n")
+    (tmp_path / ".gitconfig").write_text("[blame]\nmarkIgnoredLines = true\n")
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert git.status()["branch"] == "main"
+    (tmp_path / ".gitconfig").write_text(f'[filter "x"]\nclean = touch {marker}\n')
+    for call in (git.status, git.diff, git.log, git.show):
+        failed("PermissionError", "filter.x.clean", call)
+    failed("PermissionError", "ask the user", git.stage, paths=["a.py"])
+    assert not marker.exists()
+
+
+def test_files_with_secrets_are_not_shown(git, tmp_path, failed):
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "secrets.yaml").write_text("TOKEN: hunter2\n")
+    (tmp_path / "b.txt").write_text("hunter2 too\n")
+    git.run("add", ".")
+    git.run("commit", "--message=All")
+    git.run("tag", "--annotate", "v1", "--message=One")
+    for path in (".onetool/secrets.yaml", "./.onetool/secrets.yaml", ".onetool/../.onetool/secrets.yaml"):
+        failed("PermissionError", "holds secrets", git.show, path=path)
+    failed("PermissionError", "holds secrets", git.blame, path=".onetool/secrets.yaml")
+    for ref in ("HEAD:.onetool/secrets.yaml", ":.onetool/secrets.yaml", "main..HEAD:.onetool/secrets.yaml", "HEAD:.onetool"):
+        failed("ValueError", "is not a commit", git.show, ref=ref)
+        failed("ValueError", "is not a commit", git.diff, ref=ref)
+        failed("ValueError", "is not a commit", git.grep, pattern="x", ref=ref)
+    blob = subprocess.run(["git", "rev-parse", "HEAD:.onetool/secrets.yaml"], cwd=tmp_path, capture_output=True, text=True).stdout[:8]
+    failed("ValueError", "is not a commit", git.show, ref=blob)
+    failed("ValueError", "is not a commit", git.diff, ref=f"{blob}..{blob}")
+    for ref in ("HEAD", "v1", "main", ":/All", "HEAD~1..HEAD", "HEAD^!"):
+        shown = git.show(ref=ref)
+        assert "hunter2 too" in shown and "TOKEN" not in shown and shown.startswith("# left out"), ref
+    (tmp_path / ".onetool" / "secrets.yaml").write_text("TOKEN: hunter3\n")
+    (tmp_path / "b.txt").write_text("changed\n")
+    for named in ({}, {"ref": "HEAD~1"}, {"ref": "HEAD~1...HEAD"}, {"path": "."}):
+        assert "b.txt" in (shown := git.diff(**named)) and "TOKEN" not in shown, named
+    git.run("add", ".")
+    assert "TOKEN" not in git.diff(staged=True)
+    assert [entry["path"] for entry in git.grep(pattern="hunter|changed")] == ["b.txt"]
+    assert [entry["path"] for entry in git.grep(pattern="hunter", ref="HEAD")] == ["b.txt"]
+    assert git.grep(pattern="TOKEN", path=":(top).onetool") == []

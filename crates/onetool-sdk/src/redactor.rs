@@ -21,13 +21,35 @@ pub const REDACTED: &str = "[REDACTED]";
 
 /// Shorter values are replaced only if they are the whole text: inside other text they would match by chance.
 const SHORTEST_PART: usize = 4;
-/// Minimum length for encoded forms and for single lines of a multi-line secret.
-const SHORTEST_FORM: usize = 12;
+/// Minimum length for single lines of a multi-line secret.
+const SHORTEST_LINE: usize = 12;
+/// Minimum length of a Base64 form. Eight characters are 48 bits: they match by chance in one of 10^8 texts of a megabyte,
+/// and cover every secret of seven bytes or more at any offset.
+const SHORTEST_BASE64: usize = 8;
 /// Characters that percent-encoding leaves unchanged.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The same, plus slashes, as in a path.
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+/// Unchanged by JavaScript's `encodeURIComponent`.
+const COMPONENT: &AsciiSet = &UNRESERVED.remove(b'!').remove(b'*').remove(b'\'').remove(b'(').remove(b')');
+/// Unchanged by JavaScript's `encodeURI`.
+const ADDRESS: &AsciiSet = &COMPONENT
+    .remove(b';')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'&')
+    .remove(b'=')
+    .remove(b'+')
+    .remove(b'$')
+    .remove(b',')
+    .remove(b'#');
+/// Unchanged in forms, by browsers and by Java.
+const FORM: &AsciiSet = &UNRESERVED.remove(b'*').add(b'~');
+/// Unchanged by older programs, which encode `~`.
+const OLDER: &AsciiSet = &UNRESERVED.add(b'~');
 /// Usual line lengths of wrapped Base64.
 const BASE64_LINES: [usize; 2] = [64, 76];
 
@@ -181,7 +203,7 @@ fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned()];
     let mut texts = vec![secret];
     // A multi-line key is often shown line by line.
-    texts.extend(secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_FORM && *line != secret));
+    texts.extend(secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE && *line != secret));
     for text in texts {
         let json = Json::from(text).to_string();
         let json = &json[1..json.len() - 1];
@@ -201,13 +223,16 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// As in URLs and forms: slashes encoded or not, spaces as `+` or `%20`, hex digits in either case.
+/// As in URLs and forms: encoded by several rules, spaces as `+` or `%20`, hex digits in either case.
 fn percent_forms(text: &str) -> Vec<String> {
-    let whole = utf8_percent_encode(text, UNRESERVED).to_string();
-    let path = utf8_percent_encode(text, PATH).to_string();
-    let form = whole.replace("%20", "+");
-    let twice = utf8_percent_encode(&whole, UNRESERVED).to_string();
-    let mut forms = vec![whole, path, form, twice];
+    let mut forms: Vec<String> = [UNRESERVED, PATH, COMPONENT, ADDRESS, FORM, OLDER]
+        .into_iter()
+        .map(|unchanged| utf8_percent_encode(text, unchanged).to_string())
+        .collect();
+    let in_forms: Vec<String> = forms.iter().map(|form| form.replace("%20", "+")).collect();
+    forms.extend(in_forms);
+    let twice = utf8_percent_encode(&forms[0], UNRESERVED).to_string();
+    forms.push(twice);
     let small: Vec<String> = forms.iter().map(|form| small_hex(form)).collect();
     forms.extend(small);
     forms
@@ -252,7 +277,7 @@ fn base64_forms(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
     let whole = STANDARD_NO_PAD.encode(secret);
     for length in BASE64_LINES.into_iter().filter(|length| whole.len() > *length) {
-        let lines = whole.as_bytes().chunks(length).filter(|line| line.len() >= SHORTEST_FORM);
+        let lines = whole.as_bytes().chunks(length).filter(|line| line.len() >= SHORTEST_BASE64);
         forms.extend(lines.map(|line| String::from_utf8_lossy(line).into_owned()));
     }
     for lead in 0..3_usize {
@@ -260,7 +285,7 @@ fn base64_forms(secret: &[u8]) -> Vec<String> {
         let start = [0, 2, 3][lead];
         let whole_bits = bytes.len() * 8 / 6;
         for text in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
-            if let Some(core) = text.get(start..whole_bits).filter(|core| core.len() >= SHORTEST_FORM) {
+            if let Some(core) = text.get(start..whole_bits).filter(|core| core.len() >= SHORTEST_BASE64) {
                 forms.push(core.to_owned());
             }
         }
@@ -314,6 +339,30 @@ mod tests {
         assert_eq!(Redactor::default().text("as it is"), "as it is");
         // As long as its replacement.
         assert_eq!(Redactor::new(["ten_chars!"]).owned("ten_chars!".to_owned()), REDACTED);
+    }
+
+    #[test]
+    fn every_kind_of_percent_encoding_is_replaced_as_a_whole() {
+        let redactor = Redactor::new(["pa!ss/wo*rd(x)~qq", "pa!ss/wo*rd(x)", "pa!ss"]);
+        for leak in [
+            "pa!ss%2Fwo*rd(x)~qq",
+            "pa!ss/wo*rd(x)~qq",
+            "pa%21ss%2Fwo*rd%28x%29%7Eqq",
+            "pa%21ss%2Fwo%2Ard%28x%29~qq",
+            "pa%21ss%2fwo%2ard%28x%29%7eqq",
+        ] {
+            assert_eq!(redactor.text(&format!("a {leak} b")), "a [REDACTED] b", "{leak}");
+        }
+    }
+
+    #[test]
+    fn a_short_password_is_replaced_in_basic_authentication() {
+        let redactor = Redactor::new(["hunter2x"]);
+        for user in ["user", "users", "me@example"] {
+            let shown = redactor.text(&STANDARD.encode(format!("{user}:hunter2x"))).into_owned();
+            assert!(shown.contains(REDACTED), "{shown}");
+        }
+        assert_eq!(redactor.text("aHVudGVy, the hunter"), "aHVudGVy, the hunter");
     }
 
     #[test]

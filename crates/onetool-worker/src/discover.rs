@@ -175,9 +175,10 @@ fn misplaced(folder: &Path, used: &HashSet<PathBuf>, problems: &mut Vec<PlaceNot
 
 fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<(), FileProblem> {
     let full = base.join(pattern);
-    // The part before the first wildcard is a plain folder.
+    // The part before the first wildcard is a plain folder; `base` may contain anything.
     let is_wild = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']);
-    let root: PathBuf = full.components().take_while(|part| !is_wild(part)).collect();
+    let fixed: PathBuf = Path::new(pattern).components().take_while(|part| !is_wild(part)).collect();
+    let root = base.join(&fixed);
     if root == full {
         if full.is_dir() {
             return by_pattern(base, &format!("{}/*.py", pattern.trim_end_matches('/')), found);
@@ -185,7 +186,8 @@ fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<
         push_file(full, found);
         return Ok(());
     }
-    let matcher = GlobBuilder::new(&full.to_string_lossy())
+    let rest = Path::new(pattern).strip_prefix(&fixed).unwrap_or(Path::new(pattern));
+    let matcher = GlobBuilder::new(&format!("{}{}", globset::escape(&root.join("").to_string_lossy()), rest.display()))
         .literal_separator(true)
         .build()
         .map_err(|error| FileProblem::new(format!("is not a valid pattern: {error}")))?
@@ -243,6 +245,18 @@ mod tests {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "def a(): ...\n").unwrap();
+    }
+
+    #[test]
+    fn brackets_in_the_name_of_the_project_are_no_pattern() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a[b]{c}*");
+        put(&root, "p/x/x_tools.py");
+        let settings =
+            WorkerSettings { tools_dir: vec!["p/*/*.py".into()], folder: root.clone(), ..WorkerSettings::default() };
+        let (found, problems) = candidates(&settings);
+        assert!(problems.is_empty());
+        assert_eq!(found[0].path, root.join("p/x/x_tools.py"));
     }
 
     #[test]

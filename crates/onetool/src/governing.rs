@@ -1,19 +1,19 @@
 //! The files that control this program, collected from the current configuration: files that no tool may change, and
 //! files that no tool may read.
 
+mod imports;
+mod programs;
+
 use std::path::{Path, PathBuf};
 
 use onetool_config::separate_git_folders;
 use onetool_packs::file::Guard;
 use onetool_proxy::ServerKind;
+use serde_json::{Value as Json, json};
 
+use crate::cli::config_file::BACKUP;
 use crate::config::Resolved;
-
-/// Extensions of files that count as programs on a server's command line.
-const SCRIPTS: &[&str] = &["py", "js", "mjs", "cjs", "ts", "sh", "rb", "pl", "php", "jar", "lua", "exe", "bat", "cmd"];
-
-/// Programs that run a folder given on their command line.
-const INTERPRETERS: &[&str] = &["python", "pypy", "node", "bun", "deno"];
+use crate::secret_values;
 
 /// The paths that the tools of the file pack must not touch.
 pub fn guard(settings: &Resolved) -> Guard {
@@ -32,11 +32,7 @@ pub fn guard(settings: &Resolved) -> Guard {
     }
     for file in settings.secrets.files() {
         guard.hide(file);
-        // Copies that editors and people leave next to it.
-        if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
-            let pattern = folder.join(format!("*{}*", name.display()));
-            guard.hide_matching(&pattern.display().to_string());
-        }
+        hide_copies(&mut guard, file, "");
     }
     guard.hide(crate::state::credentials_home(settings));
     if let Some(tls) = &settings.server.tls {
@@ -48,11 +44,17 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.hide(settings.own.join(folder));
         guard.hide(settings.state_home.join(folder));
     }
-    guard.hide_matching(&settings.output.result_store_dir.join("*result-*").display().to_string());
+    guard.hide_matching(&settings.output.result_store_dir, "*result-*");
     // A configuration file that contains a token is a secret itself.
     let literals = literal_secrets(settings);
-    for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
-        guard.hide(file);
+    for file in &settings.files {
+        if holds_any(file, &literals) {
+            guard.hide(file);
+            hide_copies(&mut guard, file, "");
+        } else {
+            // From before the tokens were moved to `secrets.yaml`.
+            hide_copies(&mut guard, file, BACKUP);
+        }
     }
     // Whether files came with a repository is read from there, and git runs hooks from there.
     for folder in settings.file_pack.roots.iter().chain([&settings.folder]).flat_map(|root| separate_git_folders(root))
@@ -60,15 +62,25 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.protect(folder);
     }
     guard.protect(&settings.bundles_dir);
+    // Work is also kept in the project, even if it is not a root.
+    let roots: Vec<PathBuf> = settings.file_pack.roots.iter().chain([&settings.folder]).cloned().collect();
     for pattern in &settings.workers.tools_dir {
-        let pattern = settings.folder.join(pattern).display().to_string();
-        guard.protect_matching(&pattern);
+        let pattern = pattern.trim_end_matches('/');
+        guard.protect_matching(&settings.folder, pattern);
+        // It may name a folder.
+        guard.protect_matching(&settings.folder, &format!("{pattern}/*.py"));
         // A tool file can import its neighbours.
-        if let Some(folder) = Path::new(&pattern).parent() {
-            protect_modules(&mut guard, folder, &settings.file_pack.roots);
+        let above = Path::new(pattern).parent().unwrap_or(Path::new("")).to_string_lossy();
+        if has_wildcard(&above) {
+            imports::protect_folders(&mut guard, &settings.folder, &above);
+        } else {
+            imports::protect_folder(&mut guard, &settings.folder.join(above.as_ref()), &roots);
         }
     }
     for file in onetool_worker::governing_files(&settings.workers) {
+        if file.extension().is_some_and(|end| end == "py") {
+            imports::protect(&mut guard, &file, &roots);
+        }
         guard.protect(file);
     }
     // Packages are built and installed outside the sandbox.
@@ -79,49 +91,18 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.protect(settings.folder.join(package));
     }
     if let Some(python) = settings.python.as_deref() {
-        protect_program(&mut guard, python);
+        programs::protect_program(&mut guard, python);
     }
-    for server in &settings.servers {
-        if let ServerKind::Stdio { command, args, cwd, .. } = &server.kind {
-            let folder = cwd.as_deref().unwrap_or(&settings.folder);
-            if command.contains(std::path::MAIN_SEPARATOR) {
-                protect_program(&mut guard, &folder.join(command));
-            }
-            let is_script = |path: &Path| {
-                path.is_file() && path.extension().is_some_and(|end| SCRIPTS.iter().any(|script| end == *script))
-            };
-            args.iter()
-                .map(|argument| folder.join(argument))
-                .filter(|path| is_script(path))
-                .for_each(|path| guard.protect(path));
-            let module = args.iter().position(|argument| argument == "-m").and_then(|at| args.get(at + 1));
-            if let Some(module) = module {
-                module_files(folder, module).for_each(|path| guard.protect(path));
-            }
-            // `node web`: other programs do not run a folder given to them, but work on it.
-            let program = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
-            let is_interpreter = INTERPRETERS.iter().any(|name| program.starts_with(name));
-            let named = args.iter().find(|argument| !argument.starts_with('-')).filter(|_| is_interpreter);
-            named.into_iter().flat_map(|name| folder_programs(&folder.join(name))).for_each(|path| guard.protect(path));
-        }
-    }
+    programs::protect_search_path(&mut guard, settings);
+    programs::protect(&mut guard, settings);
     guard
 }
 
-/// The files that Python reads to run a module of this folder: its parent packages and the module itself.
-fn module_files(folder: &Path, module: &str) -> impl Iterator<Item = PathBuf> + use<> {
-    let mut above = folder.to_owned();
-    let mut files = Vec::new();
-    for part in module.split('.') {
-        above.push(part);
-        files.push(above.join("__init__.py"));
+/// Hides the copies of a file that editors and people leave beside it: what has its name, followed by `infix`, in it.
+fn hide_copies(guard: &mut Guard, file: &Path, infix: &str) {
+    if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
+        guard.hide_matching(folder, &format!("*{}{infix}*", globset::escape(&name.to_string_lossy())));
     }
-    files.into_iter().chain([above.with_extension("py"), above.join("__main__.py")])
-}
-
-/// The files that run if a command line names a folder.
-fn folder_programs(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    ["__main__.py", "package.json", "index.js"].map(|name| folder.join(name)).into_iter().filter(|path| path.is_file())
 }
 
 /// Parts of names of variables that contain secrets.
@@ -136,21 +117,34 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
     for server in &settings.servers {
         found.extend(server.auth.client_secret.clone());
         match &server.kind {
-            ServerKind::Http { headers, .. } => {
+            ServerKind::Http { url, headers } => {
+                found.extend(secret_values::find(&json!({"url": url, "headers": headers})));
                 found.extend(headers.values().cloned());
                 // `Bearer …`: the token alone is secret too.
                 let parts = headers.values().flat_map(|value| value.split_whitespace().skip(1));
                 found.extend(parts.map(str::to_owned));
             }
-            ServerKind::Stdio { env, .. } => {
+            ServerKind::Stdio { env, args, .. } => {
+                found.extend(secret_values::find(&json!({"env": env, "args": args})));
                 let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.to_ascii_uppercase().contains(part));
                 found.extend(env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone()));
             }
         }
     }
+    found.extend(settings.tools.values().flat_map(secret_values::find));
+    found.extend(settings.files.iter().flat_map(|file| passwords_of_state(file)));
     found.extend(settings.telemetry.iter().flat_map(|telemetry| telemetry.header_values()));
+    // The password of an address may be percent-encoded in it.
+    let decoded: Vec<String> = found.iter().filter_map(|value| decoded(value)).collect();
+    found.extend(decoded);
     found.retain(|value| value.len() >= MIN_SECRET);
     found
+}
+
+/// The password in the address of the shared state, if it is written in this file.
+fn passwords_of_state(file: &Path) -> Vec<String> {
+    let document = std::fs::read_to_string(file).ok().and_then(|text| serde_saphyr::from_str::<Json>(&text).ok());
+    document.as_ref().and_then(|document| document.get("state")).map(secret_values::find).unwrap_or_default()
 }
 
 /// Whether a file contains one of these texts. An unreadable file counts as containing one.
@@ -161,26 +155,17 @@ fn holds_any(file: &Path, texts: &[String]) -> bool {
     std::fs::read_to_string(file).map_or(true, |content| texts.iter().any(|text| content.contains(text.as_str())))
 }
 
-/// Protects a folder that tools import from. If it is or contains a root, only importable files are protected.
-fn protect_modules(guard: &mut Guard, folder: &Path, roots: &[PathBuf]) {
-    if roots.iter().any(|root| root.starts_with(folder)) || has_wildcard(folder) {
-        for ending in ["py", "pyc", "pyd", "so", "pth"] {
-            guard.protect_matching(&folder.join(format!("*.{ending}")).display().to_string());
-        }
-    } else {
-        guard.protect(folder);
+/// A value without its percent-encoding, if it has any.
+fn decoded(value: &str) -> Option<String> {
+    let mut parts = value.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
     }
+    String::from_utf8(bytes).ok().filter(|decoded| decoded != value)
 }
 
-fn has_wildcard(path: &Path) -> bool {
-    path.to_string_lossy().contains(['*', '?', '[', '{'])
-}
-
-/// Protects a program that the configuration names by path, and its virtual environment.
-fn protect_program(guard: &mut Guard, program: &Path) {
-    guard.protect(program);
-    let environment = program.parent().and_then(Path::parent);
-    if let Some(environment) = environment.filter(|folder| folder.join("pyvenv.cfg").is_file()) {
-        guard.protect(environment);
-    }
+fn has_wildcard(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '[', '{'])
 }

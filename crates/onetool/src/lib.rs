@@ -12,6 +12,7 @@ mod metrics;
 mod operations;
 mod policy_file;
 mod recorder;
+mod secret_values;
 mod state;
 mod telemetry;
 mod untrusted;

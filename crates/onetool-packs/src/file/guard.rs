@@ -4,7 +4,7 @@
 //! A name does not identify a file: links, `--config`, `include` and `tools_dir` lead to the same file by other names.
 //! Therefore each guarded file is known by the path as given, by its canonical path, and by device and inode.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -41,7 +41,27 @@ struct Pattern {
     folders: GlobSet,
     /// The part without wildcards, by all its names.
     fixed: Vec<PathBuf>,
+    /// Folders whose files do not count, by all their names.
+    except: Vec<PathBuf>,
+    /// How many folders deep such files may be, from the fixed part.
+    depth: usize,
     access: Access,
+    reason: Reason,
+}
+
+/// Why a pattern is guarded, for the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Governs,
+    Imported,
+    /// Would be imported if it existed.
+    NewPackage,
+}
+
+impl Pattern {
+    fn is_match(&self, path: &Path) -> bool {
+        self.files.is_match(path) && !self.except.iter().any(|folder| path.starts_with(folder))
+    }
 }
 
 impl Guard {
@@ -55,24 +75,36 @@ impl Guard {
         self.add(path.as_ref(), Access::Hidden);
     }
 
-    /// Protects every file whose absolute path matches, even a future one. A malformed pattern matches nothing.
-    pub fn protect_matching(&mut self, pattern: &str) {
-        self.add_matching(pattern, Access::ReadOnly);
+    /// Protects every file below `base` that matches, even a future one. Only the pattern may have wildcards; it may also
+    /// be an absolute path. A malformed pattern matches nothing.
+    pub fn protect_matching(&mut self, base: &Path, pattern: &str) {
+        self.add_matching(base, pattern, &[], Access::ReadOnly, Reason::Governs);
+    }
+
+    /// The same for files that tools may import.
+    pub fn protect_imports(&mut self, base: &Path, pattern: &str) {
+        self.add_matching(base, pattern, &[], Access::ReadOnly, Reason::Imported);
+    }
+
+    /// The same for files that would make a folder a package that tools may import, except in existing packages.
+    pub fn protect_new_packages(&mut self, base: &Path, pattern: &str, existing: &[PathBuf]) {
+        self.add_matching(base, pattern, existing, Access::ReadOnly, Reason::NewPackage);
     }
 
     /// The same, but the files may not be read either.
-    pub fn hide_matching(&mut self, pattern: &str) {
-        self.add_matching(pattern, Access::Hidden);
+    pub fn hide_matching(&mut self, base: &Path, pattern: &str) {
+        self.add_matching(base, pattern, &[], Access::Hidden, Reason::Governs);
     }
 
-    fn add_matching(&mut self, pattern: &str, access: Access) {
+    fn add_matching(&mut self, base: &Path, pattern: &str, except: &[PathBuf], access: Access, reason: Reason) {
         let folder = fixed_part(Path::new(pattern));
         let rest = Path::new(pattern).strip_prefix(&folder).unwrap_or(Path::new(pattern)).to_owned();
-        let fixed = names_of(&folder);
+        let fixed = names_of(&base.join(&folder));
         // `*/*.py`: the files, and the folders that lead to them.
         let parts: Vec<PathBuf> =
             rest.ancestors().map(Path::to_owned).filter(|part| part.iter().next().is_some()).collect();
         let Some((files, folders)) = parts.split_first() else { return };
+        let depth = if pattern.contains("**") { usize::MAX } else { folders.len() };
         let set = |parts: &[PathBuf]| {
             let mut set = GlobSetBuilder::new();
             for (name, part) in fixed.iter().flat_map(|name| parts.iter().map(move |part| (name, part))) {
@@ -81,8 +113,9 @@ impl Guard {
             }
             set.build().ok()
         };
+        let except = except.iter().flat_map(|folder| names_of(folder)).collect();
         if let (Some(files), Some(folders)) = (set(std::slice::from_ref(files)), set(folders)) {
-            self.patterns.push(Pattern { files, folders, fixed, access });
+            self.patterns.push(Pattern { files, folders, fixed, except, depth, access, reason });
         }
     }
 
@@ -95,22 +128,25 @@ impl Guard {
     pub(super) fn forbids_change(&self, path: &Path) -> bool {
         let touches = |name: &PathBuf| path.starts_with(name) || name.starts_with(path);
         self.items.iter().any(|item| item.names.iter().any(touches))
-            || self.patterns.iter().any(|pattern| pattern.files.is_match(path))
+            || self.patterns.iter().any(|pattern| pattern.is_match(path))
             || self.is_another_name(path, |_| true)
     }
 
     /// Whether nothing may be written in this folder. Writing in folders above guarded ones is allowed.
     pub(super) fn forbids_writing_in(&self, folder: &Path) -> bool {
         self.items.iter().any(|item| item.names.iter().any(|name| folder.starts_with(name)))
-            || self.patterns.iter().any(|pattern| pattern.files.is_match(folder))
+            || self.patterns.iter().any(|pattern| pattern.is_match(folder))
     }
 
     /// Whether a folder, or a link to one, may not be moved to or from this path: the move could add or remove files
     /// that match a pattern.
     pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {
-        self.patterns
-            .iter()
-            .any(|pattern| pattern.folders.is_match(path) || pattern.fixed.iter().any(|fixed| fixed.starts_with(path)))
+        // An existing folder is not a new package.
+        let counts = |pattern: &Pattern| pattern.reason != Reason::NewPackage || !path.exists();
+        self.patterns.iter().any(|pattern| {
+            pattern.folders.is_match(path) && counts(pattern)
+                || pattern.fixed.iter().any(|fixed| fixed.starts_with(path))
+        })
     }
 
     /// Whether this path may not be read.
@@ -120,11 +156,17 @@ impl Guard {
             .iter()
             .filter(|item| is_hidden(item))
             .any(|item| item.names.iter().any(|name| path.starts_with(name)))
-            || self.patterns.iter().any(|pattern| pattern.access == Access::Hidden && pattern.files.is_match(path))
+            || self.patterns.iter().any(|pattern| pattern.access == Access::Hidden && pattern.is_match(path))
             || self.is_another_name(path, is_hidden)
     }
 
-    /// Whether a file with several hard links is a guarded one under another name.
+    /// Whether a protected path is protected because tools may import it.
+    pub(super) fn is_import(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|pattern| pattern.reason != Reason::Governs && pattern.is_match(path))
+    }
+
+    /// Whether a file with several hard links is a guarded one under another name. Of the files guarded by pattern, only
+    /// the hidden ones are compared.
     #[cfg(unix)]
     fn is_another_name(&self, path: &Path, counts: impl Fn(&Item) -> bool) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -139,6 +181,12 @@ impl Guard {
             .filter(|item| counts(item))
             .filter_map(|item| item.names.last())
             .any(|name| holds_file(name, identity, &mut left))
+            || self
+                .patterns
+                .iter()
+                .filter(|pattern| pattern.access == Access::Hidden)
+                .filter_map(|pattern| Some((pattern, pattern.fixed.last()?)))
+                .any(|(pattern, folder)| has_match(pattern, folder, pattern.depth, identity, &mut left))
     }
 
     #[cfg(not(unix))]
@@ -164,11 +212,51 @@ fn holds_file(path: &Path, identity: (u64, u64), left: &mut usize) -> bool {
     (metadata.dev(), metadata.ino()) == identity
 }
 
-/// The names of `path`: as given, with its folder resolved, and with everything resolved. The last one is the most
-/// resolved.
+/// Whether a file that matches the pattern, in this folder or as deep below it, is this file.
+#[cfg(unix)]
+fn has_match(pattern: &Pattern, folder: &Path, depth: usize, identity: (u64, u64), left: &mut usize) -> bool {
+    use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    for entry in entries.flatten() {
+        if *left == 0 {
+            return true;
+        }
+        *left -= 1;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if depth > 0 && has_match(pattern, &entry.path(), depth - 1, identity, left) {
+                return true;
+            }
+        } else if entry.ino() == identity.1
+            && pattern.is_match(&entry.path())
+            && entry.metadata().is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// The names of `path`: as given, without `..`, with its folder resolved, and with everything resolved. The last one is
+/// the most resolved.
 fn names_of(path: &Path) -> Vec<PathBuf> {
     let given = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = vec![given.clone()];
+    // `missing/../file` can't be resolved yet. It is `file` once there is a folder `missing`, and something else if that
+    // is a link: so neither may be created.
+    if given.components().any(|part| part == Component::ParentDir) {
+        let mut clean = PathBuf::new();
+        for part in given.components() {
+            if part == Component::ParentDir {
+                if clean.symlink_metadata().is_err() {
+                    names.extend([clean.clone(), resolved(&clean)]);
+                }
+                clean.pop();
+            } else {
+                clean.push(part);
+            }
+        }
+        names.extend([clean.clone(), resolved(&clean)]);
+    }
     if let (Some(folder), Some(name)) = (given.parent(), given.file_name()) {
         names.push(resolved(folder).join(name));
     }
@@ -228,7 +316,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let mut guard = Guard::default();
-        guard.protect_matching(&folder.join("tools/*.py").display().to_string());
+        guard.protect_matching(&folder, "tools/*.py");
         assert!(guard.forbids_change(&folder.join("tools/new.py")));
         assert!(!guard.forbids_change(&folder.join("tools/new.txt")));
         assert!(!guard.forbids_change(&folder.join("src/new.py")));
@@ -240,9 +328,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let mut guard = Guard::default();
-        guard.protect_matching(&folder.join("packs/*/*_tools.py").display().to_string());
-        guard.protect_matching(&folder.join("deep/**/x.py").display().to_string());
-        guard.protect_matching(&folder.join("*.py").display().to_string());
+        guard.protect_matching(&folder, "packs/*/*_tools.py");
+        guard.protect_matching(&folder, "deep/**/x.py");
+        guard.protect_matching(&folder, "*.py");
         for name in ["packs", "packs/evil", "deep", "deep/a", "deep/a/b/c"] {
             assert!(guard.forbids_moving_folder(&folder.join(name)), "{name}");
         }
@@ -257,12 +345,58 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let mut guard = Guard::default();
-        guard.hide_matching(&folder.join("*secrets.yaml*").display().to_string());
+        guard.hide_matching(&folder, "*secrets.yaml*");
         for name in ["secrets.yaml~", "secrets.yaml.bak", ".secrets.yaml.swp"] {
             assert!(guard.forbids_reading(&folder.join(name)), "{name}");
             assert!(guard.forbids_change(&folder.join(name)), "{name}");
         }
         assert!(!guard.forbids_reading(&folder.join("other.yaml")));
+        for (file, other) in [("secrets.yaml.bak", "hard.txt"), ("plain.txt", "plain_too.txt")] {
+            std::fs::write(folder.join(file), "x").unwrap();
+            std::fs::hard_link(folder.join(file), folder.join(other)).unwrap();
+        }
+        assert!(guard.forbids_reading(&folder.join("hard.txt")), "a hard link to a copy");
+        assert!(!guard.forbids_reading(&folder.join("plain_too.txt")));
+    }
+
+    #[test]
+    fn a_path_through_a_missing_folder_is_guarded_where_it_will_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("conf")).unwrap();
+        let mut guard = Guard::default();
+        guard.protect(folder.join("conf/../missing/../later.yaml"));
+        for name in ["later.yaml", "missing"] {
+            assert!(guard.forbids_change(&folder.join(name)), "{name}");
+        }
+        assert!(!guard.forbids_change(&folder.join("other.yaml")));
+    }
+
+    #[test]
+    fn brackets_in_the_name_of_the_project_are_no_wildcards() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().canonicalize().unwrap().join("a[b]{c}*");
+        std::fs::create_dir(&project).unwrap();
+        let mut guard = Guard::default();
+        guard.protect_matching(&project, "tools/*.py");
+        guard.hide_matching(&project, "*secrets.yaml*");
+        assert!(guard.forbids_change(&project.join("tools/x.py")));
+        assert!(guard.forbids_reading(&project.join("secrets.yaml~")));
+    }
+
+    #[test]
+    fn imports_are_protected_except_in_other_packages() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let mut guard = Guard::default();
+        std::fs::create_dir(folder.join("data")).unwrap();
+        guard.protect_new_packages(&folder, "*/__init__.py", &[folder.join("app")]);
+        assert!(
+            guard.forbids_change(&folder.join("new/__init__.py")) && guard.is_import(&folder.join("new/__init__.py"))
+        );
+        assert!(!guard.forbids_change(&folder.join("app/__init__.py")));
+        assert!(!guard.forbids_change(&folder.join("new/data.json")));
+        assert!(guard.forbids_moving_folder(&folder.join("new")) && !guard.forbids_moving_folder(&folder.join("data")));
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub(super) fn elsewhere(settings: &FileSettings, path: &str, purpose: Purpose) -
     let strictness = if is_folder { Purpose::Read } else { purpose };
     let place = start.place(settings, relative, strictness)?;
     if is_folder && purpose == Purpose::Write && settings.is_within_protected(&root, &place.relative) {
-        return Err(protected(&place.shown));
+        return Err(protected(settings, &root.join(&place.relative), &place.shown));
     }
     Ok(if place.is_root() { root } else { root.join(&place.relative) })
 }
@@ -233,7 +233,7 @@ impl Start {
             return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
         }
         if purpose == Purpose::Write && settings.is_protected(&real_root, &relative) {
-            return Err(protected(&shown));
+            return Err(protected(settings, &real_root.join(&relative), &shown));
         }
         Ok(Place { dir: self.dir, root: self.root, relative, shown })
     }
@@ -300,7 +300,13 @@ fn without_dots(path: &Path) -> PathBuf {
     if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean }
 }
 
-fn protected(shown: &str) -> ToolError {
+fn protected(settings: &FileSettings, path: &Path, shown: &str) -> ToolError {
+    if settings.guard.is_import(path) {
+        return ToolError::denied(format!("{shown} is protected: a tool file in a folder above it may import it"))
+            .with_hint(
+                "ask the user to change it, or to move the tool file into a folder of its own and name that in tools_dir",
+            );
+    }
     ToolError::denied(format!("{shown} is protected: it governs what tools may do"))
         .with_hint("ask the user to change it")
 }

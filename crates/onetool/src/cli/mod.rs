@@ -22,7 +22,6 @@ mod run;
 mod runs;
 mod saved;
 mod scaffold;
-mod secret_values;
 mod self_command;
 mod serve;
 mod servers;

@@ -329,6 +329,14 @@ mod tests {
     }
 
     #[test]
+    fn a_password_in_the_address_of_the_state_is_a_secret() {
+        for state in ["postgres://me:hunter22@db/x", "{url: 'postgres://me:hunter22@db/x'}"] {
+            let settings = resolved(&format!("state: {state}\n"));
+            assert_eq!(settings.run.redactor.text("is hunter22 here"), "is [REDACTED] here", "{state}");
+        }
+    }
+
+    #[test]
     fn parts_may_be_shared_by_aliases_of_yaml() {
         let settings = resolved("x-limits: &limits {timeout: 7}\nrun:\n  <<: *limits\n  max_calls: 5\n");
         assert!(settings.notes.is_empty(), "{:?}", settings.notes);

@@ -385,6 +385,32 @@ async fn roots_of_the_client_are_file_roots_only_where_the_configuration_says_so
     }
 }
 
+#[tokio::test]
+async fn programs_below_a_clients_root_are_not_replaced() {
+    let theirs = tempfile::tempdir().unwrap();
+    let programs = theirs.path().join(".venv/bin");
+    std::fs::create_dir_all(&programs).unwrap();
+    std::fs::write(theirs.path().join(".venv/pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+    let project = Project::with("tools: {file: {client_roots: true}}\n");
+    let mut command = project.command(&["serve"]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(programs).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(folders).unwrap());
+    let transport = rmcp::transport::TokioChildProcess::new(command).unwrap();
+    let client = Rooted(std::sync::Mutex::new(theirs.path().display().to_string()));
+    let service = rmcp::service::ServiceExt::serve(client, transport).await.unwrap();
+    for (name, expected) in [
+        (".venv/bin/python3", "is protected"),
+        (".venv/lib/python3.12/site-packages/sitecustomize.py", "is protected"),
+        ("note.txt", "note.txt"),
+    ] {
+        let code = format!("file.write('{}/{name}', 'x')", theirs.path().display());
+        let answer = crate::client::Answer::of(&service.call_tool(crate::client::call(&code)).await.unwrap());
+        assert!(answer.text.contains(expected), "{name}: {answer:?}");
+        assert_eq!(theirs.path().join(name).exists(), expected == name, "{name}");
+    }
+}
+
 /// A project with an upstream server of each revision.
 fn both_eras() -> Project {
     let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");

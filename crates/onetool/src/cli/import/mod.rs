@@ -28,9 +28,9 @@ use self::read::{FoundServer, read, text_of};
 use self::redirect::Redirect;
 use super::Location;
 use super::config_file::{self, Backup, ConfigFile, Scope, ignore_private_files};
-use super::secret_values;
 use super::table::{Page, Tone};
 use crate::config;
+use crate::secret_values;
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::read::FoundServer;
 use crate::cli::config_file::ConfigFile;
-use crate::cli::secret_values;
+use crate::secret_values;
 
 /// What happens to one server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use onetool_sdk::{RESERVED_PACKS, is_python_identifier, to_python_identifier};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::config_file::{self, Backup, ConfigFile, Scope, ignore_private_files};
-use crate::cli::secret_values;
 use crate::cli::table::{Page, Tone};
 use crate::config;
+use crate::secret_values;
 
 #[derive(Args)]
 #[command(

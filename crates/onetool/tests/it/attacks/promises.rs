@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The names of all tests of the workspace.
+/// The names of all tests in a folder, in Rust and in Python.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -20,6 +20,10 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
                     is_test = false;
                 }
             }
+        } else if path.extension().is_some_and(|end| end == "py") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let names = text.lines().filter_map(|line| line.strip_prefix("def ")?.split('(').next());
+            found.extend(names.filter(|name| name.starts_with("test_")).map(str::to_owned));
         }
     }
 }
@@ -29,6 +33,7 @@ fn every_promise_names_tests_and_cases_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut known = BTreeSet::new();
     tests(&root.join("crates"), &mut known);
+    tests(&root.join("packs"), &mut known);
     let text = std::fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let promises = text.split("## Promises").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
     let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with('|')).skip(2).collect();
