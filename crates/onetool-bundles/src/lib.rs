@@ -40,16 +40,15 @@ pub use built_in::{
     BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, PackageKeys, PackageUrls, ReadyMade,
     ReadyMadeKeys, WIKIPEDIA, built_in_bundles,
 };
-pub use engine::{CallReport, HttpEngine, Outcome, Preview};
+pub use engine::{HttpEngine, Outcome, Preview};
 pub use gate::GatedSource;
 pub use import::{
     Format, IMPORTS, ImportKeys, ImportMode, ImportOptions, ImportSettings, Imported, ImportedTool, OnConflict,
     StoredBundle, StoredOutcome, StoredTool, Unexpressed, of_json, read_document, store_bundle, store_document,
 };
-pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings, LOCALE};
+pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings, LOCALE, SECTIONS};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
-pub use paginate::{Cut, PageReport};
 pub use request::DryRun;
 pub use secrets::Secrets;
-pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings, StepTrace};
-pub use source::{BundleSource, ReportWatch};
+pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings};
+pub use source::BundleSource;

@@ -3,9 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use onetool_config::{MAX_BYTES, Reader, Section, Shape, keys};
+use onetool_config::{AnySection, MAX_BYTES, Reader, Section, Shape, keys};
 use onetool_outbound::AllowedHosts;
 use onetool_state::bundles::Limits;
+
+use crate::built_in::{BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, WIKIPEDIA};
+use crate::import::IMPORTS;
+use crate::sequence::SEQUENCES;
 
 keys! {
     /// What HTTP tools may do.
@@ -70,6 +74,23 @@ pub const LOCALE: Section<Option<String>> = Section::new("locale")
     .with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
 
 pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
+
+/// The sections of this crate.
+pub const SECTIONS: &[&dyn AnySection] = &[
+    &PACKAGE,
+    &BRAVE,
+    &GITHUB,
+    &OPENALEX,
+    &WIKIPEDIA,
+    &OPEN_METEO,
+    &CONTEXT7,
+    &FIRECRAWL,
+    &HTTP,
+    &BUNDLES,
+    &SEQUENCES,
+    &IMPORTS,
+    &LOCALE,
+];
 
 /// The section `http` of a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,8 +177,6 @@ pub(crate) const ERROR_EXCERPT_CHARS: usize = 300;
 pub(crate) const LIMITERS: usize = 10_000;
 /// How deep a JSON body may nest.
 pub(crate) const BODY_DEPTH: usize = 64;
-/// Maximum number of calls with a pending report.
-pub(crate) const WATCHES: usize = 1024;
 /// Maximum number of token records in memory.
 pub(crate) const TOKENS: usize = 1_000;
 /// Maximum number of hosts with a known clock difference.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::call_report::ReportSlot;
 use crate::trace::{TraceContext, TraceHeaders};
 use crate::{Arguments, CallJournal, JournaledCall, QualifiedName, ToolError, Value};
 
@@ -205,6 +206,8 @@ pub struct CallContext {
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
     pub notices: Notices,
+    /// Where this call leaves its report, if the caller wants one.
+    pub report: Option<ReportSlot>,
     /// The recorded calls of a run that outlives its process.
     pub journal: Option<Arc<dyn CallJournal>>,
     /// This call's journal entry, while permission for it is being requested.
@@ -229,6 +232,7 @@ impl CallContext {
             trace: None,
             code: None,
             notices: Notices::default(),
+            report: None,
             journal: None,
             journaled: None,
         }
@@ -237,7 +241,7 @@ impl CallContext {
     /// Returns the context for a call that a tool makes itself.
     #[must_use]
     pub fn nested(&self) -> Self {
-        Self { caller: Caller::Tool, depth: self.depth + 1, code: None, ..self.clone() }
+        Self { caller: Caller::Tool, depth: self.depth + 1, code: None, report: None, ..self.clone() }
     }
 
     /// Returns the context for a new span within this one.

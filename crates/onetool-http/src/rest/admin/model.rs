@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use onetool_run::activity::{ActivityEvent, ActivityKind, principal_of};
 use onetool_run::approvals::ApprovalRequest;
-use onetool_sdk::{Caller, Part};
+use onetool_sdk::{Caller, Origin, Part};
 use onetool_state::stats::{Bar, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -48,6 +48,17 @@ pub enum PackKind {
     Python,
     Mcp,
     Bundle,
+}
+
+impl PackKind {
+    pub(super) fn of(origin: &Origin) -> Self {
+        match origin {
+            Origin::Native => Self::Native,
+            Origin::Worker { .. } => Self::Python,
+            Origin::Proxy { .. } => Self::Mcp,
+            Origin::Bundle { .. } => Self::Bundle,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -608,7 +619,7 @@ pub struct ConfigProblem {
 #[serde(rename_all = "camelCase")]
 pub struct TrustReply {
     pub folder: String,
-    /// Whether everything in the folder is in force.
+    /// Whether everything in the folder is in effect.
     pub is_trusted: bool,
     /// Whether the trust is stored, and so can be revoked.
     pub is_recorded: bool,
