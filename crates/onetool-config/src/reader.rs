@@ -97,7 +97,7 @@ impl Reader {
         self.remember_restart_keys(section, fitting.as_ref());
         let Some(fitting) = fitting else { return section.default() };
         T::read(fitting).unwrap_or_else(|| {
-            self.problem(&path, "this value cannot be used; the default is in force");
+            self.problem(&path, "this value cannot be used; the default is in effect");
             tracing::error!(section = section.path(), "the shape of a section and its type disagree");
             section.default()
         })

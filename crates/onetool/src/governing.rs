@@ -58,7 +58,7 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.protect_matching(&pattern);
         // A tool file can import its neighbours.
         if let Some(folder) = Path::new(&pattern).parent() {
-            protect_modules(&mut guard, folder, &settings.file_pack.roots);
+            protect_modules(&mut guard, folder, &settings.packs.file.roots);
         }
     }
     for file in onetool_worker::governing_files(&settings.workers) {
