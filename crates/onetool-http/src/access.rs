@@ -426,7 +426,7 @@ impl Scope {
     }
 }
 
-/// Reads tokens. An unresponsive state must not delay requests; the known tokens stay in force.
+/// Reads tokens. An unresponsive state must not delay requests; the known tokens stay in effect.
 async fn look(work: impl FnOnce() + Send + 'static) {
     const PATIENCE: Duration = Duration::from_secs(1);
     let _ = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await;

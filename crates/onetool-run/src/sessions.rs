@@ -38,7 +38,7 @@ pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine:
     let (name, ends) = match (&facts.session, given) {
         (SessionWish::Unclear, _) => {
             return Err(format!(
-                "ValueError: {SESSION} must be a text that is written down, at the top level and once, because it decides where the code runs\nhint: {SESSION} = \"name\"; ot.sessions() lists those that are open"
+                "ValueError: {SESSION} must be a string literal, set once at the top level, because it decides where the code runs\nhint: {SESSION} = \"name\"; ot.sessions() lists those that are open"
             ));
         }
         (SessionWish::None, None) => return Ok(Plan::Without),
@@ -60,7 +60,7 @@ pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine:
     }
     if engine == Engine::Monty {
         return Err(format!(
-            "RuntimeError: the session '{name}' needs full Python, and the configuration allows Monty alone\nhint: set run.engine: auto"
+            "RuntimeError: the session '{name}' needs full Python, and the configuration allows only Monty\nhint: set run.engine: auto"
         ));
     }
     Ok(Plan::In(SessionPlan { key: SessionKey { owner: Arc::clone(owner), name: name.to_owned() }, ends }))

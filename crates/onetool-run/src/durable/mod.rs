@@ -673,6 +673,6 @@ fn interrupted_reply(id: &RunId, reason: &str, report: &CallReport) -> RunReply 
 
 /// The reply of a run that another server has taken over.
 pub fn lost_reply(id: &RunId) -> RunReply {
-    let text = format!("RuntimeError: another server goes on with the run\nhint: ot.resume('{id}') gives its result");
+    let text = format!("RuntimeError: another server continues the run\nhint: ot.resume('{id}') gives its result");
     RunReply { text, parts: Vec::new(), is_error: true }
 }

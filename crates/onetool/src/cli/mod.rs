@@ -51,7 +51,7 @@ use crate::assemble::App;
 
 pub use location::Location;
 
-/// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
+/// One MCP server, one tool: run(command), and every other tool is pack.function(...).
 #[derive(Parser)]
 #[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
@@ -98,7 +98,7 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Manage MCP servers
     Servers(servers::ServersArgs),
-    /// List the configuration files that are read, or print what they may say
+    /// List the configuration files that are read, or print the reference of their keys
     Config(config::ConfigArgs),
     /// Import MCP servers from other clients
     Import(import::ImportArgs),

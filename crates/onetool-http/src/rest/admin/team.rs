@@ -258,7 +258,7 @@ async fn publish(team: Weak<TeamActivity>, stop: CancellationToken) {
         }
         let done = if has_ended { team.forget(&mut own).await } else { team.write(&mut own).await };
         if let Err(error) = done {
-            tracing::debug!(%error, "what is under way could not be published");
+            tracing::debug!(%error, "the active work could not be published");
         }
         if has_ended {
             return;

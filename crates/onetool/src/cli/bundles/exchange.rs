@@ -47,7 +47,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
-    /// What happens to what is there already
+    /// What to do with tools that exist already
     #[arg(long, value_enum, default_value_t = Conflict::Fail)]
     on_conflict: Conflict,
 
