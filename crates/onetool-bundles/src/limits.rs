@@ -3,13 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use onetool_config::{AnySection, MAX_BYTES, Reader, Section, Shape, keys};
+use onetool_config::{MAX_BYTES, Reader, Section, Shape, keys};
 use onetool_outbound::AllowedHosts;
 use onetool_state::bundles::Limits;
-
-use crate::built_in::{BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, WIKIPEDIA};
-use crate::import::IMPORTS;
-use crate::sequence::SEQUENCES;
 
 keys! {
     /// What HTTP tools may do.
@@ -74,23 +70,6 @@ pub const LOCALE: Section<Option<String>> = Section::new("locale")
     .with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
 
 pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
-
-/// The sections of this crate.
-pub const SECTIONS: &[&dyn AnySection] = &[
-    &PACKAGE,
-    &BRAVE,
-    &GITHUB,
-    &OPENALEX,
-    &WIKIPEDIA,
-    &OPEN_METEO,
-    &CONTEXT7,
-    &FIRECRAWL,
-    &HTTP,
-    &BUNDLES,
-    &SEQUENCES,
-    &IMPORTS,
-    &LOCALE,
-];
 
 /// The section `http` of a configuration.
 #[derive(Debug, Clone, PartialEq)]

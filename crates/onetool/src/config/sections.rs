@@ -21,7 +21,7 @@ pub static SECTIONS: LazyLock<Vec<&'static dyn AnySection>> = LazyLock::new(|| {
         onetool_proxy::keys::SECTIONS,
         onetool_worker::SECTIONS,
         onetool_packs::SECTIONS,
-        onetool_bundles::SECTIONS,
+        &onetool_bundles::sections(),
         onetool_http::keys::SECTIONS,
         OWN,
     ]
