@@ -28,7 +28,7 @@ Examples:
   onetool runs list
   onetool runs show 0191c2d4
   onetool runs cancel 0191c2d4
-  onetool runs resume 0191c2d4            go on; calls whose outcome is unknown are made again
+  onetool runs resume 0191c2d4            calls whose outcome is unknown are made again
   onetool runs resume 0191c2d4 --unknown raise
   onetool runs abandon 0191c2d4";
 
@@ -85,7 +85,7 @@ enum UnknownArg {
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  onetool approve                 list what waits
+  onetool approve                 list the calls that wait
   onetool approve 4f1c20d9        allow the call; its run continues";
 
 const DENY_EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub struct ApproveArgs {
-    /// The approval's id, or the start of it; without it, what waits is listed
+    /// The approval's id, or the start of it; without it, the waiting calls are listed
     id: Option<String>,
     #[command(flatten)]
     output: OutputArgs,

@@ -86,7 +86,7 @@ enum ServersCommand {
     },
     /// Sign in to a server that requires it (OAuth)
     #[command(
-        after_help = "The browser returns to OneTool after the sign-in. If it cannot, because it is on another machine, paste the address\nthat it ends at, or the code in that address.\n\nExamples:\n  onetool servers login linear\n  onetool servers login linear --no-browser"
+        after_help = "The browser returns to OneTool after the sign-in. If it cannot, because it runs on another\nmachine, paste the address that it ends at, or the code in that address.\n\nExamples:\n  onetool servers login linear\n  onetool servers login linear --no-browser"
     )]
     Login(login::LoginArgs),
     /// Sign out of a server

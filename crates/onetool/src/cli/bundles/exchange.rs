@@ -43,7 +43,7 @@ pub(super) struct ImportArgs {
     #[arg(long, short, value_name = "PATTERN")]
     pattern: Vec<String>,
 
-    /// Where the API is, if the document does not say or another is meant
+    /// Address of the API, instead of the one in the document
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
