@@ -32,6 +32,8 @@ pub use files::{
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};
-pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
+pub use shape::{
+    Effect, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, ShapeProblem, ShapeProblemKind, fit, quoted, short,
+};
 pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED, is_trust_decided};
 pub use value::ConfigValue;

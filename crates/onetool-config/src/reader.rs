@@ -11,7 +11,7 @@ use crate::expandable::Expandable;
 use crate::files::{ConfigPlaces, LoadedConfig, expand_home};
 use crate::secrets::Secrets;
 use crate::section::{AnySection, Section};
-use crate::shape::{self, Effect, FlawKind, Shape};
+use crate::shape::{self, Effect, Shape, ShapeProblemKind};
 use crate::trust::FileTrust;
 use crate::value::ConfigValue;
 
@@ -123,7 +123,7 @@ impl Reader {
         for flaw in flaws {
             let path: Vec<String> = path.iter().map(|&step| step.to_owned()).chain(flaw.path).collect();
             self.note(&path, &flaw.message);
-            if flaw.kind == FlawKind::WrongValue {
+            if flaw.kind == ShapeProblemKind::WrongValue {
                 self.wrong.insert(path);
             }
         }

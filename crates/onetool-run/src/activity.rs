@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use onetool_sdk::{Arguments, CallContext, Caller, Door, REDACTED, Requester, Value, names_a_secret};
+use onetool_sdk::{Arguments, CallContext, Caller, EntryPoint, REDACTED, Requester, Value, names_a_secret};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -80,8 +80,8 @@ impl ActivityEvent {
 pub fn principal_of(requester: &Requester) -> &str {
     match (&requester.principal, requester.door) {
         (Some(name), _) => name,
-        (None, door @ (Door::Stdio | Door::Local)) => door.name(),
-        (None, Door::Mcp | Door::Rest) => "anyone",
+        (None, door @ (EntryPoint::Stdio | EntryPoint::Local)) => door.name(),
+        (None, EntryPoint::Mcp | EntryPoint::Rest) => "anyone",
     }
 }
 

@@ -28,6 +28,26 @@ pub enum Caller {
     Tool,
 }
 
+impl Caller {
+    const ALL: [Self; 5] = [Self::Run, Self::Rest, Self::Cli, Self::Rust, Self::Tool];
+
+    /// The caller in records and replies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Rest => "rest",
+            Self::Cli => "cli",
+            Self::Rust => "rust",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// The caller of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|caller| caller.name() == name)
+    }
+}
+
 /// Who a call is made for, as far as the server knows. Travels with a run, even to another server that takes it over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
@@ -42,13 +62,13 @@ pub struct Requester {
     pub client: Option<String>,
     /// The interface through which the request arrived.
     #[serde(default)]
-    pub door: Door,
+    pub door: EntryPoint,
 }
 
 /// The interfaces through which requests arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Door {
+pub enum EntryPoint {
     /// MCP over HTTP.
     Mcp,
     /// MCP on standard input and output.
@@ -59,7 +79,7 @@ pub enum Door {
     Local,
 }
 
-impl Door {
+impl EntryPoint {
     pub fn name(self) -> &'static str {
         match self {
             Self::Mcp => "mcp",

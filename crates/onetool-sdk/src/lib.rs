@@ -42,7 +42,7 @@ mod wire;
 pub use arguments::Arguments;
 pub use call_report::{CallReport, Cut, PageReport, ReportSlot, StepTrace};
 pub use context::{
-    CallContext, Caller, ClientBridge, Door, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink,
+    CallContext, Caller, ClientBridge, EntryPoint, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink,
     ToolCaller,
 };
 pub use dependency::{Dependencies, DependencyKey};
