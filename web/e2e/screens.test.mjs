@@ -104,7 +104,7 @@ test('activity shows calls as they happen, with secrets masked', { skip }, () =>
     await server.json('POST', 'api/runs', { command: 'nowhere' });
     await row(page, 'nowhere').waitFor();
     await row(page, 'demo.danger').click();
-    await page.getByRole('dialog').getByText('"password": "********"').waitFor();
+    await page.getByRole('dialog').getByText('"password": "[REDACTED]"').waitFor();
     assert.ok(!(await page.content()).includes('hunter2'));
     await page.keyboard.press('Escape');
     await page.getByLabel('Show').selectOption('errors');

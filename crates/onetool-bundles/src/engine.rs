@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Validator, Value};
+use onetool_sdk::{CallContext, CallReport, ErrorKind, Redactor, ToolError, Validator, Value};
 use onetool_state::State;
 use onetool_state::bundles::{Bundle, BundleCheck, ErrorMode, Implementation, Tool, ToolCheck, ToolId};
 use reqwest::Client;
@@ -17,34 +17,17 @@ use super::arguments::{fitting, with_path_variables};
 use super::auth::{Clocks, TokenStore};
 use super::exchange::{Reading, Trip};
 use super::limits::HttpSettings;
-use super::paginate::PageReport;
 use super::rate::Limiters;
 use super::reply::{self, host_of};
 use super::request::{DryRun, HttpTool, Rendered};
 use super::schema_check::{check_schema, validator_for};
 use super::secrets::Secrets;
-use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
+use super::sequence::{PlannedStep, Sequence, SequenceSettings, check_nesting};
 use super::stream::Reader;
 
 /// The user-visible names of a tool's schemas.
 const ARG_SCHEMA: &str = "argSchema";
 const OUTPUT_SCHEMA: &str = "outputSchema";
-
-/// Details of a call, besides its value.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CallReport {
-    /// The last reply's status.
-    pub status: Option<u16>,
-    /// Number of requests, not counting redirects.
-    pub attempts: u32,
-    pub duration: Duration,
-    /// Set for a paginated list.
-    pub pages: Option<PageReport>,
-    /// Number of stream events.
-    pub events: Option<usize>,
-    /// The outcome of each step of a sequence.
-    pub trace: Vec<StepTrace>,
-}
 
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,11 +8,11 @@ use std::time::Instant;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
-use onetool_sdk::{ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders};
+use onetool_sdk::{CallReport, ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders};
 use reqwest::{Client, Url};
 
 use super::auth::{Learned, ReadyAuth, TokenAge, TokenOrder, Wanted};
-use super::engine::{CallReport, HttpEngine};
+use super::engine::HttpEngine;
 use super::limits::{CONNECT_TIMEOUT, IDLE_CONNECTION, IDLE_CONNECTIONS, MAX_REDIRECTS};
 use super::reply::{Reply, host_of, is_success, upstream};
 use super::request::{HttpTool, Rendered};

@@ -25,6 +25,7 @@ mod request;
 mod retry;
 mod schema_check;
 mod secrets;
+mod sections;
 mod sequence;
 mod source;
 mod stream;
@@ -36,11 +37,8 @@ mod tests;
 
 pub use archive::{Archive, ArchiveDocuments, export_bundle, open_archive};
 pub use auth::{AuthReport, AuthStep, StepState};
-pub use built_in::{
-    BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, PackageKeys, PackageUrls, ReadyMade,
-    ReadyMadeKeys, WIKIPEDIA, built_in_bundles,
-};
-pub use engine::{CallReport, HttpEngine, Outcome, Preview};
+pub use built_in::{PACKAGE, PackageKeys, PackageUrls, ReadyMade, ReadyMadeKeys, built_in_bundles};
+pub use engine::{HttpEngine, Outcome, Preview};
 pub use gate::GatedSource;
 pub use import::{
     Format, IMPORTS, ImportKeys, ImportMode, ImportOptions, ImportSettings, Imported, ImportedTool, OnConflict,
@@ -48,8 +46,8 @@ pub use import::{
 };
 pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings, LOCALE};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
-pub use paginate::{Cut, PageReport};
 pub use request::DryRun;
 pub use secrets::Secrets;
-pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings, StepTrace};
-pub use source::{BundleSource, ReportWatch};
+pub use sections::sections;
+pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings};
+pub use source::BundleSource;

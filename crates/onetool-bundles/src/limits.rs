@@ -156,8 +156,6 @@ pub(crate) const ERROR_EXCERPT_CHARS: usize = 300;
 pub(crate) const LIMITERS: usize = 10_000;
 /// How deep a JSON body may nest.
 pub(crate) const BODY_DEPTH: usize = 64;
-/// Maximum number of calls with a pending report.
-pub(crate) const WATCHES: usize = 1024;
 /// Maximum number of token records in memory.
 pub(crate) const TOKENS: usize = 1_000;
 /// Maximum number of hosts with a known clock difference.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use http::header::LINK;
-use onetool_sdk::{CallContext, Progress, ToolError};
+use onetool_sdk::{CallContext, Cut, PageReport, Progress, ToolError};
 use onetool_state::bundles::{PageKind, PagePlace, PageRule, ResponseEncoding};
 use reqwest::Url;
 use serde_json::{Value as Json, json};
@@ -49,46 +49,6 @@ enum Counting {
 struct Parameter {
     name: String,
     place: PagePlace,
-}
-
-/// Why a list is incomplete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    Pages,
-    Items,
-    Bytes,
-    /// The server returned the same page repeatedly.
-    Repeated,
-}
-
-impl Cut {
-    /// The reason in words, for people and models.
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::Pages => "it was cut at maxPages",
-            Self::Items => "it was cut at maxItems",
-            Self::Bytes => "it was cut at the size limit",
-            Self::Repeated => "the other side gave the same page again",
-        }
-    }
-
-    /// The reason as one word, for programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pages => "maxPages",
-            Self::Items => "maxItems",
-            Self::Bytes => "maxBytes",
-            Self::Repeated => "repeatedPage",
-        }
-    }
-}
-
-/// Summary of a paginated call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PageReport {
-    pub pages: u32,
-    pub items: usize,
-    pub cut: Option<Cut>,
 }
 
 impl Pages {

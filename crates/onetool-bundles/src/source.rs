@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, Effect, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
-    ToolCall, ToolError, ToolSource, ToolSpec, Value, Violation, is_python_identifier, to_python_identifier,
+    Arguments, CallContext, CallReport, Effect, ErrorKind, HealthNote, Origin, Pack, PackDocs, PageReport,
+    QualifiedName, Severity, Signature, ToolCall, ToolError, ToolSource, ToolSpec, VERSION_ARGUMENT, Value, Violation,
+    is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
@@ -23,14 +24,10 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value as Json, json};
 
 use super::arguments::{fitting, with_path_variables};
-use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work};
-use super::limits::WATCHES;
-use super::paginate::PageReport;
+use super::engine::{Compiled, HttpEngine, Outcome, Work};
 use super::request::is_idempotent_name;
 use super::sequence::Execution;
 
-/// The argument that selects a version.
-const VERSION_ARGUMENT: &str = "_version";
 /// Up to this number of changed tools are read in the foreground.
 const FEW_TOOLS: usize = 300;
 /// How long the first access waits for the store to load.
@@ -53,7 +50,6 @@ struct Inner {
     /// Whether a background thread is reading tools.
     building: Mutex<bool>,
     built_once: Condvar,
-    watched: Mutex<HashMap<Arc<str>, Option<CallReport>>>,
     /// Languages of tool descriptions, in order of preference.
     languages: Vec<String>,
 }
@@ -78,25 +74,6 @@ struct BuiltTool {
     compiled: OnceLock<Result<Compiled, String>>,
 }
 
-/// Waits for the report of one run's call. Forgets it when dropped.
-pub struct ReportWatch {
-    inner: Arc<Inner>,
-    run_id: Arc<str>,
-}
-
-impl ReportWatch {
-    /// What the call reported, once it has ended.
-    pub fn take(&self) -> Option<CallReport> {
-        self.inner.watched.lock().get_mut(&self.run_id).and_then(Option::take)
-    }
-}
-
-impl Drop for ReportWatch {
-    fn drop(&mut self) {
-        self.inner.watched.lock().remove(&self.run_id);
-    }
-}
-
 impl BundleSource {
     pub fn new(store: BundleStore, engine: Arc<HttpEngine>) -> Self {
         Self::in_languages(store, engine, Vec::new())
@@ -111,7 +88,6 @@ impl BundleSource {
             generation: AtomicU64::new(0),
             building: Mutex::new(false),
             built_once: Condvar::new(),
-            watched: Mutex::default(),
             languages,
         };
         Self { inner: Arc::new(inner), builder: Mutex::new(None) }
@@ -120,15 +96,6 @@ impl BundleSource {
     /// Languages of tool descriptions, in order of preference.
     pub fn languages(&self) -> &[String] {
         &self.inner.languages
-    }
-
-    /// Subscribes to the report of the call that this run will make.
-    pub fn watch(&self, run_id: &Arc<str>) -> ReportWatch {
-        let mut watched = self.inner.watched.lock();
-        if watched.len() < WATCHES {
-            watched.insert(run_id.clone(), None);
-        }
-        ReportWatch { inner: self.inner.clone(), run_id: run_id.clone() }
     }
 
     /// Waits until the packs reflect the store, at most `patience`. Blocks: call it where blocking is allowed.
@@ -463,8 +430,8 @@ impl ToolSource for BundleSource {
                 cut.reason()
             ));
         }
-        if let Some(slot) = self.inner.watched.lock().get_mut(&ctx.run_id) {
-            *slot = Some(report);
+        if let Some(slot) = &ctx.report {
+            slot.fill(report);
         }
         let outcome = outcome?;
         if let Some(output) = compiled.output.as_ref().filter(|_| !outcome.is_empty) {
@@ -541,5 +508,7 @@ async fn call_native(tool: &Tool, named: IndexMap<String, Value>, ctx: &CallCont
     };
     let name: QualifiedName = native.function.parse()?;
     let tools = ctx.tools.clone().ok_or_else(|| ToolError::internal("this call has no way to other tools"))?;
-    tools.call_tool(&name, Arguments { positional: Vec::new(), named }, &ctx.nested()).await
+    // This tool is only another name for that one, whose report is the report of this call.
+    let within = CallContext { report: ctx.report.clone(), ..ctx.nested() };
+    tools.call_tool(&name, Arguments { positional: Vec::new(), named }, &within).await
 }

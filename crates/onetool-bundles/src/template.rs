@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The meaning of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,18 +192,12 @@ pub(crate) fn plain_text(value: &Value) -> Option<String> {
     }
 }
 
+/// What percent-encoding leaves as it is, apart from letters and digits.
+pub(crate) const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes everything except letters, digits, `-`, `.`, `_` and `~`.
 pub(crate) fn percent_encode(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(byte as char);
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
 #[cfg(test)]

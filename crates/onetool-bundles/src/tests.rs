@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, ReportSlot, ToolCall, ToolError, ToolSource, Value};
 use onetool_state::bundles::{
     Auth, BundleDraft, BundleId, BundleStore, ErrorMode, HttpImplementation, Implementation, Limits, Options,
     Precondition, ResponseEncoding, ToolDraft,
@@ -314,10 +314,10 @@ async fn what_may_be_repeated_is_repeated_and_nothing_else() {
     });
     let bench = Bench::for_upstream(&upstream);
     bench.put("v1", HttpImplementation::get(upstream.url("/")), text_schema(&[], &[])).unwrap();
-    let ctx = CallContext::new(Caller::Rest);
-    let watch = bench.source.watch(&ctx.run_id);
+    let slot = ReportSlot::default();
+    let ctx = CallContext { report: Some(slot.clone()), ..CallContext::new(Caller::Rest) };
     assert_eq!(bench.call_in(json!({}), &ctx).await.unwrap(), json!("ok"));
-    let report = watch.take().unwrap();
+    let report = slot.take().unwrap();
     assert_eq!((report.status, report.attempts), (Some(200), 2));
     let mut post = HttpImplementation::get(upstream.url("/"));
     post.method = "POST".to_owned();
@@ -331,6 +331,28 @@ async fn what_may_be_repeated_is_repeated_and_nothing_else() {
         bench.call_version(Some("v9"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap_err().kind,
         ErrorKind::NotFound
     );
+}
+
+#[tokio::test]
+async fn every_call_has_its_report_however_many_are_under_way() {
+    const CALLS: usize = 1100;
+    let upstream = Upstream::start(|_, _| reply("200 OK", "", "\"ok\""));
+    let bench = Bench::for_upstream(&upstream);
+    bench.put("v1", HttpImplementation::get(upstream.url("/")), text_schema(&[], &[])).unwrap();
+    let waiting: Vec<(ReportSlot, CallContext)> = (0..CALLS)
+        .map(|_| {
+            let slot = ReportSlot::default();
+            (slot.clone(), CallContext { report: Some(slot), ..CallContext::new(Caller::Rest) })
+        })
+        .collect();
+    for few in waiting.chunks(20) {
+        let calls = few.iter().map(|(_, ctx)| bench.call_in(json!({}), ctx));
+        for value in futures_util::future::join_all(calls).await {
+            assert_eq!(value.unwrap(), json!("ok"));
+        }
+    }
+    let statuses = waiting.iter().filter_map(|(slot, _)| slot.take()?.status);
+    assert_eq!(statuses.filter(|status| *status == 200).count(), CALLS);
 }
 
 #[tokio::test]

@@ -36,7 +36,9 @@ pub use home::{contains_home, home_folder};
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};
-pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
+pub use shape::{
+    Effect, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, ShapeProblem, ShapeProblemKind, fit, quoted, short,
+};
 pub use trust::{FileTrust, UNTRUSTED, is_trust_decided};
 pub use trust_record::TrustRecord;
 pub use value::ConfigValue;

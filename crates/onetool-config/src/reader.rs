@@ -11,7 +11,7 @@ use crate::expandable::Expandable;
 use crate::files::{ConfigPlaces, LoadedConfig, expand_home};
 use crate::secrets::Secrets;
 use crate::section::{AnySection, Section};
-use crate::shape::{self, Effect, FlawKind, Shape};
+use crate::shape::{self, Effect, Shape, ShapeProblemKind};
 use crate::trust::FileTrust;
 use crate::value::ConfigValue;
 
@@ -100,7 +100,7 @@ impl Reader {
         self.remember_restart_keys(section, fitting.as_ref());
         let Some(fitting) = fitting else { return section.default() };
         T::read(fitting).unwrap_or_else(|| {
-            self.problem(&path, "this value cannot be used; the default is in force");
+            self.problem(&path, "this value cannot be used; the default is in effect");
             tracing::error!(section = section.path(), "the shape of a section and its type disagree");
             section.default()
         })
@@ -126,7 +126,7 @@ impl Reader {
         for flaw in flaws {
             let path: Vec<String> = path.iter().map(|&step| step.to_owned()).chain(flaw.path).collect();
             self.note(&path, &flaw.message);
-            if flaw.kind == FlawKind::WrongValue {
+            if flaw.kind == ShapeProblemKind::WrongValue {
                 self.wrong.insert(path);
             }
         }

@@ -1,6 +1,6 @@
 //! The values that a key accepts, described for users.
 //!
-//! A value is checked against its shape before it is read: invalid parts are left out, each with a [`Flaw`] that names
+//! A value is checked against its shape before it is read: invalid parts are left out, each with a [`ShapeProblem`] that names
 //! the key, what was found and what was expected. A value that passes can be read as the key's type.
 
 use onetool_sdk::nearest;
@@ -73,15 +73,15 @@ pub(crate) const MAX_SECONDS: f64 = 1e9;
 
 /// A problem with a key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Flaw {
+pub struct ShapeProblem {
     /// Relative to the checked value.
     pub path: Vec<String>,
-    pub kind: FlawKind,
+    pub kind: ShapeProblemKind,
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlawKind {
+pub enum ShapeProblemKind {
     /// The key is unknown; the others are used.
     UnknownKey,
     /// The key is known, but its value is invalid.
@@ -92,19 +92,19 @@ pub enum FlawKind {
 const MAX_QUOTED: usize = 40;
 
 /// Returns the valid part of `value`, if any. A key without a value counts as missing.
-pub fn fit(shape: Shape, value: Json, flaws: &mut Vec<Flaw>) -> Option<Json> {
+pub fn fit(shape: Shape, value: Json, flaws: &mut Vec<ShapeProblem>) -> Option<Json> {
     let mut checker = Checker { path: Vec::new(), flaws };
     checker.fit(shape, value)
 }
 
 struct Checker<'a> {
     path: Vec<String>,
-    flaws: &'a mut Vec<Flaw>,
+    flaws: &'a mut Vec<ShapeProblem>,
 }
 
 impl Checker<'_> {
-    fn flaw(&mut self, kind: FlawKind, message: String) {
-        self.flaws.push(Flaw { path: self.path.clone(), kind, message });
+    fn flaw(&mut self, kind: ShapeProblemKind, message: String) {
+        self.flaws.push(ShapeProblem { path: self.path.clone(), kind, message });
     }
 
     fn wrong(&mut self, shape: Shape, value: &Json) -> Option<Json> {
@@ -113,7 +113,7 @@ impl Checker<'_> {
             (Shape::Text, Json::Number(_) | Json::Bool(_)) => " (put it in quotes)",
             _ => "",
         };
-        self.flaw(FlawKind::WrongValue, format!("found {found}, expected {}{hint}", shape.describe()));
+        self.flaw(ShapeProblemKind::WrongValue, format!("found {found}, expected {}{hint}", shape.describe()));
         None
     }
 
@@ -145,7 +145,10 @@ impl Checker<'_> {
                             .map(|word| format!("; did you mean '{word}'?"))
                             .unwrap_or_default();
                         let found = quoted(&Json::String(text));
-                        self.flaw(FlawKind::WrongValue, format!("found {found}, expected {}{guess}", shape.describe()));
+                        self.flaw(
+                            ShapeProblemKind::WrongValue,
+                            format!("found {found}, expected {}{guess}", shape.describe()),
+                        );
                         None
                     }
                 }
@@ -212,7 +215,7 @@ impl Checker<'_> {
             let Some(key) = keys.iter().find(|key| key.name == name) else {
                 let message = unknown(&name, keys.iter().map(|key| key.name));
                 self.path.push(name);
-                self.flaw(FlawKind::UnknownKey, message);
+                self.flaw(ShapeProblemKind::UnknownKey, message);
                 self.path.pop();
                 continue;
             };

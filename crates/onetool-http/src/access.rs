@@ -19,7 +19,7 @@ use axum::http::header::{
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use onetool_sdk::{CallContext, Caller, Door, Requester};
+use onetool_sdk::{CallContext, Caller, EntryPoint, Requester};
 use onetool_state::access_tokens::AccessTokens;
 use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
 use parking_lot::Mutex;
@@ -79,7 +79,7 @@ impl Identity {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 
-    pub(crate) fn requester(&self, door: Door, client: Option<String>) -> Arc<Requester> {
+    pub(crate) fn requester(&self, door: EntryPoint, client: Option<String>) -> Arc<Requester> {
         const CLIENT_CHARS: usize = 80;
         let plain = |text: String| text.chars().filter(|c| !c.is_control()).take(CLIENT_CHARS).collect();
         let (principal, groups) = (self.name.clone(), self.groups.clone());
@@ -96,7 +96,7 @@ impl Identity {
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).map(str::to_owned);
         let mut ctx = CallContext {
             owner: self.principal.owner(None),
-            requester: self.requester(Door::Rest, agent),
+            requester: self.requester(EntryPoint::Rest, agent),
             ..CallContext::new(Caller::Rest)
         };
         crate::trace::join(&mut ctx);
@@ -396,7 +396,8 @@ impl AccessPolicy {
             }
         }
         let agent = asking.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-        let door = if asking.path == "/mcp" || asking.path.starts_with("/sse") { Door::Mcp } else { Door::Rest };
+        let door =
+            if asking.path == "/mcp" || asking.path.starts_with("/sse") { EntryPoint::Mcp } else { EntryPoint::Rest };
         let shown: String = asking.path.chars().take(200).collect();
         audit.record(AuditRecord {
             principal,
@@ -426,7 +427,7 @@ impl Scope {
     }
 }
 
-/// Reads tokens. An unresponsive state must not delay requests; the known tokens stay in force.
+/// Reads tokens. An unresponsive state must not delay requests; the known tokens stay in effect.
 async fn look(work: impl FnOnce() + Send + 'static) {
     const PATIENCE: Duration = Duration::from_secs(1);
     let _ = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, expand_home, keys, short};
+use onetool_config::{AnySection, Expandable, MAX_BYTES, Reader, Section, Shape, choices, expand_home, keys, short};
 use onetool_run::durable::DurableSettings;
 use onetool_state::runs::RunLimits;
 use reqwest::Url;
@@ -14,6 +14,9 @@ use crate::{
     AccessToken, ApiSettings, BackgroundSettings, McpSettings, MetricsSettings, OAuthSettings, Scope, ServerSettings,
     TlsSettings, TrustedProxies, parse_address,
 };
+
+/// The sections of this crate.
+pub const SECTIONS: &[&dyn AnySection] = &[&SERVER, &BACKGROUND];
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
 
@@ -60,7 +63,7 @@ keys! {
         input_timeout: Duration = Duration::from_mins(10), live;
         /// Serve HTTP+SSE too, the transport of MCP 2024-11-05, at /sse.
         legacy_sse: bool = false, live;
-        /// Seconds that work in progress may continue when the server is told to end; it accepts nothing new meanwhile.
+        /// Seconds that work in progress may continue when the server is asked to stop; it accepts nothing new meanwhile.
         drain: Duration [Shape::Number(0.0, 86_400.0)] = Duration::from_secs(30), live;
         /// Answer `GET /metrics`, for Prometheus. Where tokens are needed, one with the scope read.
         metrics: bool = true, live;

@@ -27,7 +27,7 @@ pub trait Service: Send + Sync + 'static {
     /// Runs commands, over the toolbox through which REST calls tools too.
     fn runner(&self) -> &Runner;
 
-    /// Returns the settings and stores in force. A reload creates new ones; without changes it is the same `Arc`.
+    /// Returns the settings and stores in effect. A reload creates new ones; without changes it is the same `Arc`.
     fn served(&self) -> Arc<Served>;
 
     /// Subscribes to log messages at `level` or more severe; the receiver filters out finer ones.

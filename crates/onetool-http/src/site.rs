@@ -56,7 +56,7 @@ pub enum Audience {
     Browser,
 }
 
-/// Serves until the process is told to end.
+/// Serves until the process is asked to stop.
 pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Audience) -> Result<(), ServeError> {
     metrics::started();
     let stop = CancellationToken::new();
@@ -92,7 +92,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     signals.next().await;
     crate::task::spawn(async move {
         signals.next().await;
-        tracing::warn!("told to end a second time: what was under way is lost");
+        tracing::warn!("asked to stop a second time: stopping at once, work in progress is lost");
         std::process::exit(FORCED_EXIT);
     });
     site.drain().await;
@@ -106,7 +106,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     Ok(())
 }
 
-/// The exit code of a server that was told to end twice.
+/// The exit code of a server that was asked to stop twice.
 const FORCED_EXIT: i32 = 130;
 
 /// Returns REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end
@@ -115,7 +115,7 @@ pub fn router(service: Arc<dyn Service>, address: IpAddr, stop: &CancellationTok
     Ok(Arc::new(Site::new(service, address, stop, None)?).into_router())
 }
 
-/// Everything that is served, built from the settings in force: a reload brings new bundles, tokens and limits. MCP
+/// Everything that is served, built from the settings in effect: a reload brings new bundles, tokens and limits. MCP
 /// sessions persist.
 struct Site {
     service: Arc<dyn Service>,
@@ -266,7 +266,11 @@ impl Site {
         if tokio::time::timeout(limit, self.drain.finished(is_busy)).await.is_ok() {
             return;
         }
-        tracing::warn!(requests = self.drain.requests(), runs = work.runs(), "what is under way is cancelled");
+        tracing::warn!(
+            requests = self.drain.requests(),
+            runs = work.runs(),
+            "the time to finish is over: cancelling work in progress"
+        );
         // Background runs first: they are handed back or marked before their cancellation could end them.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.background.shutdown()).await;
         work.cancel_all();

@@ -30,7 +30,7 @@ pub(crate) fn lend(request: Request) -> (Request, Rest) {
         return (request, Rest(None));
     }
     let slot = Arc::<Mutex<Option<Body>>>::default();
-    let request = request.map(|body| Body::new(Lent { body: Some(body), slot: slot.clone() }));
+    let request = request.map(|body| Body::new(BorrowedBody { body: Some(body), slot: slot.clone() }));
     (request, Rest(Some(slot)))
 }
 
@@ -47,12 +47,12 @@ impl Rest {
     }
 }
 
-struct Lent {
+struct BorrowedBody {
     body: Option<Body>,
     slot: Arc<Mutex<Option<Body>>>,
 }
 
-impl HttpBody for Lent {
+impl HttpBody for BorrowedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -75,7 +75,7 @@ impl HttpBody for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
             *self.slot.lock() = Some(body);

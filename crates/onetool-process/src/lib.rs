@@ -5,6 +5,7 @@
 
 mod heavy;
 mod lasting;
+mod lines;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use process_wrap::tokio::{CommandWrap, KillOnDrop};
 
 pub use heavy::{LARGE, heavy_if_large};
 pub use lasting::on_lasting_thread;
+pub use lines::{BoundedLines, Line};
 pub use programs::{ProgramError, SearchPath};
 
 /// Variables that children inherit.

@@ -16,7 +16,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -25,17 +25,11 @@ use super::calls::{CallLink, LinkExtension};
 use super::messages;
 use super::settings::limits;
 use super::transport::{Gate, SERVER_LOG_TARGET, Wire};
-use onetool_process::{Watched, unread};
-
-const READ_BYTES: usize = 32 * 1024;
-/// Maximum line buffer capacity that is kept for the next line.
-const KEPT_BYTES: usize = 256 * 1024;
+use onetool_process::{BoundedLines, Line, Watched, unread};
 
 /// A child process with its streams.
 pub(super) struct ChildTransport {
-    reader: BufReader<ChildStdout>,
-    /// What has arrived of the next line.
-    line: Vec<u8>,
+    lines: BoundedLines<ChildStdout>,
     writer: Arc<Writer>,
     child: Option<Box<dyn ChildWrapper>>,
     talk: Option<JoinHandle<()>>,
@@ -66,8 +60,7 @@ impl ChildTransport {
         let writer = Arc::new(Writer { stdin: Mutex::new(Some(stdin)), written: AtomicU64::new(0) });
         let watch = child.id().map(|id| tokio::spawn(watch(id, writer.clone(), wire.clone())));
         Ok(Self {
-            reader: BufReader::with_capacity(READ_BYTES, stdout),
-            line: Vec::new(),
+            lines: BoundedLines::new(stdout, wire.max_message),
             writer,
             child: Some(child),
             talk: Some(tokio::spawn(drain(stderr, wire.clone()))),
@@ -76,36 +69,6 @@ impl ChildTransport {
             has_ended: false,
             _watched: watched,
         })
-    }
-
-    /// Waits for a complete line, which is then in `line`; `false` at the end. Cancel-safe: partial input is kept.
-    async fn next_line(&mut self) -> bool {
-        loop {
-            let buffer = match self.reader.fill_buf().await {
-                Ok(buffer) if !buffer.is_empty() => buffer,
-                Ok(_) | Err(_) => return false,
-            };
-            let end = memchr::memchr(b'\n', buffer);
-            let taken = end.map_or(buffer.len(), |end| end + 1);
-            if self.line.len() + taken > self.wire.max_message {
-                // A line that is too long must not be read in part.
-                self.wire.too_long();
-                return false;
-            }
-            self.line.extend_from_slice(&buffer[..taken]);
-            self.reader.consume(taken);
-            if end.is_some() {
-                return true;
-            }
-        }
-    }
-
-    fn clear_line(&mut self) {
-        if self.line.capacity() > KEPT_BYTES {
-            self.line = Vec::new();
-        } else {
-            self.line.clear();
-        }
     }
 
     /// Determines why the server closed its output, while that is still possible.
@@ -177,16 +140,23 @@ impl Transport<RoleClient> for ChildTransport {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            if !self.next_line().await {
-                self.has_ended = true;
-                self.inquire().await;
-                return None;
+            match self.lines.next().await {
+                Line::Whole(line) => {
+                    let message = messages::read(line, &self.wire);
+                    if message.is_some() {
+                        return message;
+                    }
+                    continue;
+                }
+                // A line that is too long must not be read in part.
+                Line::TooLong(_) => {
+                    self.wire.too_long();
+                }
+                Line::End(_) => {}
             }
-            let message = messages::read(&self.line, &self.wire);
-            self.clear_line();
-            if message.is_some() {
-                return message;
-            }
+            self.has_ended = true;
+            self.inquire().await;
+            return None;
         }
     }
 
@@ -263,21 +233,15 @@ async fn exited(process: u32) {
 }
 
 /// Reads standard error to its end, whatever it contains, so that the child never blocks on it. Some of it is logged.
-async fn drain(mut stderr: ChildStderr, wire: Arc<Wire>) {
+async fn drain(stderr: ChildStderr, wire: Arc<Wire>) {
     let mut gate = Gate::new(limits::STDERR_LINES, limits::STDERR_WINDOW);
-    let mut chunk = vec![0_u8; 8 * 1024];
-    let mut line: Vec<u8> = Vec::new();
-    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
-        for byte in &chunk[..count] {
-            if *byte == b'\n' {
-                say(&wire, &mut gate, &line);
-                line.clear();
-            } else if line.len() < limits::STDERR_LINE_BYTES {
-                line.push(*byte);
-            }
+    let mut lines = BoundedLines::new(stderr, limits::STDERR_LINE_BYTES);
+    loop {
+        match lines.next().await {
+            Line::Whole(line) | Line::TooLong(line) => say(&wire, &mut gate, line),
+            Line::End(rest) => return say(&wire, &mut gate, rest),
         }
     }
-    say(&wire, &mut gate, &line);
 }
 
 fn say(wire: &Wire, gate: &mut Gate, line: &[u8]) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_config::{ConfigValue, Expandable, Reader, Section, Shape, choices, expand_home, keys};
+use onetool_config::{AnySection, ConfigValue, Expandable, Reader, Section, Shape, choices, expand_home, keys};
 use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
 use serde_json::Value as Json;
 
@@ -61,7 +61,7 @@ keys! {
         retry_max: Duration = DEFAULT_RETRY_MAX, live;
         /// Longest message that it may send, in megabytes.
         max_message_mb: usize [Shape::Count(1, 1024)] = DEFAULT_MESSAGE_BYTES >> 20, live;
-        /// How to sign in to an HTTP server that wants that (OAuth). As a rule nothing needs to be said.
+        /// How to sign in to an HTTP server that requires it (OAuth). Usually nothing needs to be set.
         auth: ServerAuthKeys = ServerAuthKeys::default(), live;
         /// Which of its tools are offered.
         tools: ServerToolsKeys = ServerToolsKeys::default(), live;
@@ -173,6 +173,9 @@ keys! {
         exclude: Vec<String> = Vec::new(), live, example "[\"delete_*\"]";
     }
 }
+
+/// The sections of this crate.
+pub const SECTIONS: &[&dyn AnySection] = &[&SERVERS];
 
 pub const SERVERS: Section<IndexMap<String, ServerKeys>> =
     Section::new("servers").with_doc("MCP servers, each a pack of its own.").with_example(

@@ -21,7 +21,7 @@ use super::http::{Endpoint, HttpClient};
 use super::oauth::OAuth;
 use super::settings::{Offers, ServerKind, ServerSettings, limits};
 use super::text::Redactor;
-use super::transport::{Tap, Wire};
+use super::transport::{ObservedTransport, Wire};
 use super::watching::News;
 
 /// What an attempt waits for, and since when.
@@ -251,7 +251,7 @@ impl Opening<'_> {
         T: Transport<RoleClient> + 'static,
     {
         let info = Handler::new(wire.clone(), self.offers).get_info();
-        let mut tap = Tap::new(transport, wire.clone());
+        let mut tap = ObservedTransport::new(transport, wire.clone());
         let found = era::find(&mut tap, plan, &info, |era| self.asking(era)).await;
         let show = |text: &str| self.redactor.show(text, limits::REASON_CHARS);
         let Found { era, answer } = match found {
@@ -282,7 +282,7 @@ impl Opening<'_> {
     where
         T: Transport<RoleClient> + 'static,
     {
-        self.shake_hands_with(Tap::new(transport, wire.clone()), wire, era).await
+        self.shake_hands_with(ObservedTransport::new(transport, wire.clone()), wire, era).await
     }
 
     async fn shake_hands_with<T>(&self, transport: T, wire: Arc<Wire>, era: Era) -> Result<Connection, OpenError>

@@ -85,7 +85,7 @@ impl Filter {
 }
 
 /// The inputs for building a pack.
-pub(super) struct Ingredients<'a> {
+pub(super) struct PackInputs<'a> {
     pub(super) settings: &'a ServerSettings,
     pub(super) pack_name: &'a str,
     pub(super) filter: &'a Filter,
@@ -94,7 +94,7 @@ pub(super) struct Ingredients<'a> {
     pub(super) note: Option<String>,
 }
 
-impl Ingredients<'_> {
+impl PackInputs<'_> {
     pub(super) fn publish(&self) -> Published {
         let mut routes = HashMap::new();
         let mut changed: Vec<String> = Vec::new();
@@ -423,7 +423,7 @@ mod tests {
         let tools = tools.as_array().unwrap().iter().filter_map(RemoteTool::read).collect();
         let listing = Listing { tools, has_resources: true, has_prompts: true, ..Listing::default() };
         let pins = listing.tools.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
-        Ingredients {
+        PackInputs {
             settings,
             pack_name: "p",
             filter: &Filter::new(settings).unwrap(),

@@ -21,7 +21,7 @@ use super::http::HttpClient;
 use super::listing::{Listing, ListingCache};
 use super::oauth::OAuth;
 use super::opening::{Opened, Opening, Stage};
-use super::pack::{Filter, Ingredients, Published};
+use super::pack::{Filter, PackInputs, Published};
 use super::phase::{End, Phase, Trouble, doubled};
 use super::pins::{PinError, Pins, ServerPins};
 use super::settings::{Enabled, Offers, PinMode, ServerKind, ServerSettings, limits};
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 }
 
 /// What is known about a server's tools.
-struct Shelf {
+struct KnownTools {
     listing: Option<Arc<Listing>>,
     pins: Result<ServerPins, PinError>,
     published: Arc<Published>,
@@ -69,7 +69,7 @@ pub(super) struct Server {
     freezes: AtomicU32,
     pub(super) phase: watch::Sender<Phase>,
     /// Loaded from disk on first access.
-    shelf: Mutex<Option<Shelf>>,
+    shelf: Mutex<Option<KnownTools>>,
     /// A call wants a connection now.
     pub(super) demand: Notify,
     /// The next attempt has a waiting call: it does not queue behind servers that no one waits for.
@@ -541,12 +541,12 @@ impl Server {
         });
     }
 
-    fn publish(&self, shelf: &mut Shelf) {
+    fn publish(&self, shelf: &mut KnownTools) {
         shelf.published = Arc::new(self.make(shelf.listing.as_deref(), &shelf.pins));
         self.shared.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn with_shelf<T>(&self, look: impl FnOnce(&mut Shelf) -> T) -> T {
+    fn with_shelf<T>(&self, look: impl FnOnce(&mut KnownTools) -> T) -> T {
         let mut shelf = self.shelf.lock();
         let shelf = shelf.get_or_insert_with(|| {
             let listing = self.cache.read();
@@ -555,13 +555,13 @@ impl Server {
                 PinMode::Flag | PinMode::Strict => self.shared.pins.of(&self.settings.name),
             };
             let published = Arc::new(self.make(listing.as_ref(), &pins));
-            Shelf { listing: listing.map(Arc::new), pins, published }
+            KnownTools { listing: listing.map(Arc::new), pins, published }
         });
         look(shelf)
     }
 
     fn make(&self, listing: Option<&Listing>, pins: &Result<ServerPins, PinError>) -> Published {
-        Ingredients {
+        PackInputs {
             settings: &self.settings,
             pack_name: &self.pack_name,
             filter: &self.filter,

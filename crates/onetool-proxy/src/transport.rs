@@ -1,6 +1,6 @@
 //! Between rmcp and the wire.
 //!
-//! [`Tap`] wraps any transport: it registers calls as they are sent and handles progress, log messages and list changes
+//! [`ObservedTransport`] wraps any transport: it registers calls as they are sent and handles progress, log messages and list changes
 //! in order of arrival, before the reply that follows them. The transports themselves are in `child` (a process),
 //! `http` (streamable HTTP) and `sse` (the older one).
 
@@ -126,13 +126,13 @@ impl Gate {
 }
 
 /// A transport whose messages are observed.
-pub(super) struct Tap<T> {
+pub(super) struct ObservedTransport<T> {
     inner: T,
     wire: Arc<Wire>,
     log_gate: Gate,
 }
 
-impl<T> Tap<T> {
+impl<T> ObservedTransport<T> {
     pub(super) fn new(inner: T, wire: Arc<Wire>) -> Self {
         Self { inner, wire, log_gate: Gate::new(limits::LOG_MESSAGES, limits::LOG_WINDOW) }
     }
@@ -193,7 +193,7 @@ fn log_message(server: &str, level: LoggingLevel, text: &str, held_back: u64) {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for ObservedTransport<T> {
     type Error = T::Error;
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {

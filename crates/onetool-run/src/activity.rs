@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use onetool_sdk::{Arguments, CallContext, Caller, Door, Requester, Value};
+use onetool_sdk::{Arguments, CallContext, Caller, EntryPoint, REDACTED, Requester, Value, names_a_secret};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -80,8 +80,8 @@ impl ActivityEvent {
 pub fn principal_of(requester: &Requester) -> &str {
     match (&requester.principal, requester.door) {
         (Some(name), _) => name,
-        (None, door @ (Door::Stdio | Door::Local)) => door.name(),
-        (None, Door::Mcp | Door::Rest) => "anyone",
+        (None, door @ (EntryPoint::Stdio | EntryPoint::Local)) => door.name(),
+        (None, EntryPoint::Mcp | EntryPoint::Rest) => "anyone",
     }
 }
 
@@ -362,8 +362,8 @@ pub(crate) fn asked_arguments(arguments: &Arguments) -> String {
         label.quoted(&name);
         if index >= ASKED_ARGUMENTS {
             writer.text.push('…');
-        } else if is_secret_name(&name) {
-            writer.push(MASK);
+        } else if names_a_secret(&name) {
+            writer.quoted(REDACTED);
         } else {
             writer.value(value, 1);
             if let (true, Some(length)) = (writer.is_full(), value.as_str().map(|text| text.chars().count())) {
@@ -378,16 +378,7 @@ pub(crate) fn asked_arguments(arguments: &Arguments) -> String {
     format!("{{{}}}", shown.join(", ")).chars().map(crate::permission::visible).collect()
 }
 
-/// Argument names whose values are masked.
-const SECRET_NAMES: &[&str] =
-    &["password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"];
-const MASK: &str = "\"********\"";
 const MAX_NESTING: usize = 8;
-
-fn is_secret_name(name: &str) -> bool {
-    let lower = name.to_lowercase().replace('-', "_");
-    SECRET_NAMES.iter().any(|secret| lower.contains(secret))
-}
 
 struct Writer {
     text: String,
@@ -417,8 +408,8 @@ impl Writer {
     fn member(&mut self, name: &str, value: &Value, depth: usize) {
         self.quoted(name);
         self.push(": ");
-        if is_secret_name(name) {
-            self.push(MASK);
+        if names_a_secret(name) {
+            self.quoted(REDACTED);
         } else {
             self.value(value, depth + 1);
         }
@@ -490,7 +481,8 @@ mod tests {
             panic!("an object is needed")
         };
         let asked = asked_arguments(&Arguments::from_json(map));
-        for part in ["… [10000 characters]", "\"repo\": \"prod\u{fffd}\"", "\"data\": [[\"yyy", "\"force\": true", MASK]
+        for part in
+            ["… [10000 characters]", "\"repo\": \"prod\u{fffd}\"", "\"data\": [[\"yyy", "\"force\": true", REDACTED]
         {
             assert!(asked.contains(part), "{part}: {asked}");
         }
@@ -552,7 +544,7 @@ mod tests {
     fn secrets_are_masked_by_their_names() {
         assert_eq!(
             shown(json!({"user": "x", "Password": "hidden", "headers": {"X-Api-Key": "hidden", "a": [1, null, true]}})),
-            r#"{"user": "x", "Password": "********", "headers": {"X-Api-Key": "********", "a": [1, null, true]}}"#
+            r#"{"user": "x", "Password": "[REDACTED]", "headers": {"X-Api-Key": "[REDACTED]", "a": [1, null, true]}}"#
         );
     }
 

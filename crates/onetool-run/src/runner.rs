@@ -27,7 +27,7 @@ use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
 use crate::{ot, precheck, type_check};
-pub(crate) use admission::Entrance;
+pub(crate) use admission::RunAdmission;
 use admission::has_quota;
 pub use admission::{Admission, Refusal};
 use nested::Nested;
@@ -150,13 +150,13 @@ impl Runner {
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, None, ctx, settings, Entrance::Ask).await
+        self.run_as(command, None, ctx, settings, RunAdmission::Ask).await
     }
 
     /// Executes a command in a named session, where names persist from run to run.
     pub async fn run_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, Some(session), ctx, settings, Entrance::Ask).await
+        self.run_as(command, Some(session), ctx, settings, RunAdmission::Ask).await
     }
 
     /// Executes a command with the options of a request.
@@ -164,7 +164,7 @@ impl Runner {
         if options == RunOptions::default() {
             return self.run(command, ctx).await;
         }
-        self.run_entering(command, ctx, options, Entrance::Ask).await
+        self.run_entering(command, ctx, options, RunAdmission::Ask).await
     }
 
     pub(crate) async fn run_entering(
@@ -172,7 +172,7 @@ impl Runner {
         command: &str,
         ctx: CallContext,
         options: RunOptions,
-        entrance: Entrance,
+        entrance: RunAdmission,
     ) -> RunReply {
         let mut settings = (**self.settings.read()).clone();
         settings.limits.timeout = options.timeout.unwrap_or(settings.limits.timeout);
@@ -182,12 +182,12 @@ impl Runner {
 
     /// Executes a command for a reader that accepts a reply of any size, such as a pipe.
     pub async fn run_whole(&self, command: &str, ctx: CallContext) -> RunReply {
-        self.run_as(command, None, ctx, self.whole_settings(), Entrance::Ask).await
+        self.run_as(command, None, ctx, self.whole_settings(), RunAdmission::Ask).await
     }
 
     /// [`Self::run_in_session`] for such a reader.
     pub async fn run_whole_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
-        self.run_as(command, Some(session), ctx, self.whole_settings(), Entrance::Ask).await
+        self.run_as(command, Some(session), ctx, self.whole_settings(), RunAdmission::Ask).await
     }
 
     /// Settings that store nothing and do not cut printed text.
@@ -203,7 +203,7 @@ impl Runner {
         session: Option<&str>,
         ctx: CallContext,
         settings: Arc<RunSettings>,
-        entrance: Entrance,
+        entrance: RunAdmission,
     ) -> RunReply {
         let mut watch = Stopwatch::start();
         let shared = self.toolbox.now_for(&ctx.requester);

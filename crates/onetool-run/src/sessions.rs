@@ -8,7 +8,7 @@ use std::sync::Arc;
 use onetool_sandbox::{Begun, Engine, Failure, SessionKey, Sessions};
 use parking_lot::Mutex;
 
-use crate::code::{Facts, SESSION, SessionWish};
+use crate::code::{Facts, SESSION, SessionRequest};
 
 /// Maximum length of a session's name, in characters.
 const MAX_NAME: usize = 64;
@@ -36,18 +36,18 @@ pub(crate) enum Plan {
 /// Decides where code runs. `given` is the session that the client names; the error is the text for the client.
 pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine: Engine) -> Result<Plan, String> {
     let (name, ends) = match (&facts.session, given) {
-        (SessionWish::Unclear, _) => {
+        (SessionRequest::Unclear, _) => {
             return Err(format!(
-                "ValueError: {SESSION} must be a text that is written down, at the top level and once, because it decides where the code runs\nhint: {SESSION} = \"name\"; ot.sessions() lists those that are open"
+                "ValueError: {SESSION} must be a string literal, set once at the top level, because it decides where the code runs\nhint: {SESSION} = \"name\"; ot.sessions() lists those that are open"
             ));
         }
-        (SessionWish::None, None) => return Ok(Plan::Without),
-        (SessionWish::End, None) => return Ok(Plan::EndLast),
-        (SessionWish::Named { name, ends }, None) => (name.as_str(), *ends),
-        (SessionWish::None, Some(given)) => (given, false),
-        (SessionWish::End, Some(given)) => (given, true),
-        (SessionWish::Named { name, ends }, Some(given)) if name == given => (given, *ends),
-        (SessionWish::Named { name, .. }, Some(given)) => {
+        (SessionRequest::None, None) => return Ok(Plan::Without),
+        (SessionRequest::End, None) => return Ok(Plan::EndLast),
+        (SessionRequest::Named { name, ends }, None) => (name.as_str(), *ends),
+        (SessionRequest::None, Some(given)) => (given, false),
+        (SessionRequest::End, Some(given)) => (given, true),
+        (SessionRequest::Named { name, ends }, Some(given)) if name == given => (given, *ends),
+        (SessionRequest::Named { name, .. }, Some(given)) => {
             return Err(format!(
                 "ValueError: the code names the session '{name}', and it was sent for the session '{given}'\nhint: name one of them"
             ));
@@ -60,7 +60,7 @@ pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine:
     }
     if engine == Engine::Monty {
         return Err(format!(
-            "RuntimeError: the session '{name}' needs full Python, and the configuration allows Monty alone\nhint: set run.engine: auto"
+            "RuntimeError: the session '{name}' needs full Python, and the configuration allows only Monty\nhint: set run.engine: auto"
         ));
     }
     Ok(Plan::In(SessionPlan { key: SessionKey { owner: Arc::clone(owner), name: name.to_owned() }, ends }))

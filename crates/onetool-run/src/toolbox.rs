@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Effect, ErrorKind, Origin, Pack, QualifiedName, Recall, Requester, ToolCall, ToolCaller,
-    ToolError, ToolSource, ToolSpec, TraceContext, Value,
+    ToolError, ToolSource, ToolSpec, TraceContext, VERSION_ARGUMENT, Value,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -293,9 +293,6 @@ fn beyond(access: &Access, entry: &CatalogPack, name: &QualifiedName) -> Option<
     }
     entry.source.secrets(name).into_iter().find(|secret| !access.may_use_secret(secret))
 }
-
-/// The argument with which code selects the version of a tool in a bundle.
-const VERSION_ARGUMENT: &str = "_version";
 
 impl Shared {
     fn new(parts: ToolboxParts) -> Self {

@@ -4,7 +4,7 @@
 //! schema; constraints on all arguments together are left to the tool. Most values are checked directly; a value is
 //! converted to JSON only if its schema says more than a type. A default of `None` means that `None` is accepted.
 
-use onetool_sdk::{Arguments, Issue, ToolError, ToolSpec, Value, to_python_identifier};
+use onetool_sdk::{Arguments, Found, Issue, ToolError, ToolSpec, Value, to_python_identifier};
 use serde_json::{Map, Value as Json};
 
 use crate::parameters::is_positional_only;
@@ -115,13 +115,13 @@ fn is_of(value: &Value, name: &str) -> bool {
 
 fn problem(issue: &Issue, arguments: &Json) -> String {
     let (parent, key) = issue.pointer.rsplit_once('/').unwrap_or(("", ""));
-    let mut text = if issue.got == "nothing" {
-        format!("{} lacks the key '{}'", place(parent), unescaped(key))
-    } else if let Some(unknown) = issue.got.strip_prefix("unknown key ") {
-        format!("{} has no key {unknown}", place(parent))
-    } else {
-        let got = arguments.pointer(&issue.pointer).map_or_else(|| python_terms(&issue.got), described);
-        format!("{} must be {}, not {got}", place(&issue.pointer), python_terms(&issue.expected))
+    let mut text = match &issue.found {
+        Found::Missing => format!("{} lacks the key '{}'", place(parent), unescaped(key)),
+        Found::UnknownKey(key) => format!("{} has no key '{key}'", place(parent)),
+        Found::Value(found) => {
+            let found = arguments.pointer(&issue.pointer).map_or_else(|| python_terms(found), described);
+            format!("{} must be {}, not {found}", place(&issue.pointer), python_terms(&issue.expected))
+        }
     };
     if let Some(near) = &issue.nearest {
         text.push_str(&format!("; did you mean '{near}'?"));

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::call_report::ReportSlot;
 use crate::trace::{TraceContext, TraceHeaders};
 use crate::{Arguments, CallJournal, JournaledCall, QualifiedName, ToolError, Value};
 
@@ -27,6 +28,26 @@ pub enum Caller {
     Tool,
 }
 
+impl Caller {
+    const ALL: [Self; 5] = [Self::Run, Self::Rest, Self::Cli, Self::Rust, Self::Tool];
+
+    /// The caller in records and replies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Rest => "rest",
+            Self::Cli => "cli",
+            Self::Rust => "rust",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// The caller of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|caller| caller.name() == name)
+    }
+}
+
 /// Who a call is made for, as far as the server knows. Travels with a run, even to another server that takes it over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
@@ -41,13 +62,13 @@ pub struct Requester {
     pub client: Option<String>,
     /// The interface through which the request arrived.
     #[serde(default)]
-    pub door: Door,
+    pub door: EntryPoint,
 }
 
 /// The interfaces through which requests arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Door {
+pub enum EntryPoint {
     /// MCP over HTTP.
     Mcp,
     /// MCP on standard input and output.
@@ -58,7 +79,7 @@ pub enum Door {
     Local,
 }
 
-impl Door {
+impl EntryPoint {
     pub fn name(self) -> &'static str {
         match self {
             Self::Mcp => "mcp",
@@ -205,6 +226,8 @@ pub struct CallContext {
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
     pub notices: Notices,
+    /// Where this call leaves its report, if the caller wants one.
+    pub report: Option<ReportSlot>,
     /// The recorded calls of a run that outlives its process.
     pub journal: Option<Arc<dyn CallJournal>>,
     /// This call's journal entry, while permission for it is being requested.
@@ -229,6 +252,7 @@ impl CallContext {
             trace: None,
             code: None,
             notices: Notices::default(),
+            report: None,
             journal: None,
             journaled: None,
         }
@@ -237,7 +261,7 @@ impl CallContext {
     /// Returns the context for a call that a tool makes itself.
     #[must_use]
     pub fn nested(&self) -> Self {
-        Self { caller: Caller::Tool, depth: self.depth + 1, code: None, ..self.clone() }
+        Self { caller: Caller::Tool, depth: self.depth + 1, code: None, report: None, ..self.clone() }
     }
 
     /// Returns the context for a new span within this one.

@@ -10,6 +10,7 @@
 //! result as a model reads it) and [`OutputCache`] (long results, by reference).
 
 mod arguments;
+mod call_report;
 mod context;
 mod dependency;
 mod error;
@@ -28,6 +29,7 @@ mod result;
 mod schema;
 mod schema_cost;
 mod schema_text;
+mod secret_names;
 mod signature;
 mod source;
 mod tool;
@@ -38,8 +40,9 @@ mod value;
 mod wire;
 
 pub use arguments::Arguments;
+pub use call_report::{CallReport, Cut, PageReport, ReportSlot, StepTrace};
 pub use context::{
-    CallContext, Caller, ClientBridge, Door, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink,
+    CallContext, Caller, ClientBridge, EntryPoint, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink,
     ToolCaller,
 };
 pub use dependency::{Dependencies, DependencyKey};
@@ -62,12 +65,15 @@ pub use schema::{
     CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile_schema, lint_request,
 };
 pub use schema_text::InputSchema;
+pub use secret_names::names_a_secret;
 pub use signature::{Parameter, ParameterKind, Signature};
-pub use source::{HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec};
+pub use source::{
+    HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec, VERSION_ARGUMENT,
+};
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
 pub use trace::{TRACEPARENT, TRACESTATE, TraceContext, TraceHeaders};
-pub use validation::{Issue, SchemaError, Validator, Violation, validate};
+pub use validation::{Found, Issue, SchemaError, Validator, Violation, validate};
 pub use value::{DateTimeValue, Part, Value, non_finite_text};
 pub use wire::WireError;
 

@@ -54,6 +54,9 @@ impl ToolSpec {
     }
 }
 
+/// The argument with which code selects the version of a tool in a bundle.
+pub const VERSION_ARGUMENT: &str = "_version";
+
 /// The implementation behind a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -68,6 +71,26 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The pack in words, to tell it from another of the same name.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Native => "the built-in pack".to_owned(),
+            Self::Worker { file } => format!("the file {}", file.display()),
+            Self::Proxy { server } => format!("the server '{server}'"),
+            Self::Bundle { .. } => "the bundle of this name".to_owned(),
+        }
+    }
+
+    /// The file, server or bundle that the pack comes from; `None` for Rust functions.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Self::Native => None,
+            Self::Worker { file } => Some(file.display().to_string()),
+            Self::Proxy { server } => Some(server.clone()),
+            Self::Bundle { id } => Some(id.clone()),
+        }
+    }
+
     /// `local` or `proxy:{server}`.
     pub fn label(&self) -> String {
         match self {

@@ -47,15 +47,36 @@ pub struct Issue {
     /// Where, as a JSON pointer; empty for the whole value.
     pub pointer: String,
     pub expected: String,
-    pub got: String,
+    pub found: Found,
     /// The name or value that was probably meant.
     pub nearest: Option<String>,
+}
+
+/// What is there instead of what a schema expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A required key is missing.
+    Missing,
+    /// A key that the schema does not have; shortened.
+    UnknownKey(String),
+    /// A value that does not fit; described.
+    Value(String),
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("nothing"),
+            Self::UnknownKey(key) => write!(f, "unknown key '{key}'"),
+            Self::Value(text) => f.write_str(text),
+        }
+    }
 }
 
 impl std::fmt::Display for Issue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = if self.pointer.is_empty() { "(root)" } else { &self.pointer };
-        write!(f, "{place}: expected {}, got {}", self.expected, self.got)?;
+        write!(f, "{place}: expected {}, got {}", self.expected, self.found)?;
         match &self.nearest {
             Some(name) => write!(f, "; did you mean '{name}'?"),
             None => Ok(()),
@@ -141,7 +162,7 @@ impl Validator {
             return vec![Issue {
                 pointer: String::new(),
                 expected: format!("at most {MAX_DEPTH} levels of nesting"),
-                got: "more".to_owned(),
+                found: Found::Value("more".to_owned()),
                 nearest: None,
             }];
         }
@@ -152,7 +173,7 @@ impl Validator {
                 return vec![Issue {
                     pointer: String::new(),
                     expected: TOO_COSTLY.to_owned(),
-                    got: describe(value),
+                    found: Found::Value(describe(value)),
                     nearest: None,
                 }];
             }
@@ -229,7 +250,12 @@ pub fn validate(schema: &Json, value: &Json) -> Result<(), ToolError> {
 
 fn explain(error: &Error<'_>, issues: &mut Vec<Issue>) {
     let got = describe(error.value);
-    let issue = |expected: String| Issue { pointer: error.pointer.clone(), expected, got: got.clone(), nearest: None };
+    let issue = |expected: String| Issue {
+        pointer: error.pointer.clone(),
+        expected,
+        found: Found::Value(got.clone()),
+        nearest: None,
+    };
     match &error.detail {
         Detail::Unexpected { names, known } => issues.extend(names.iter().map(|key| unknown_key(error, key, known))),
         Detail::PropertyName { name, options, .. } => {
@@ -239,7 +265,7 @@ fn explain(error: &Error<'_>, issues: &mut Vec<Issue>) {
         Detail::Missing(name) => issues.push(Issue {
             pointer: format!("{}/{}", error.pointer, escape(name)),
             expected: "a value, for it is required".to_owned(),
-            got: "nothing".to_owned(),
+            found: Found::Missing,
             nearest: None,
         }),
         Detail::Branches(branches) => explain_union(error, &got, branches, issues),
@@ -259,7 +285,7 @@ fn unknown_key(error: &Error<'_>, key: &str, known: &[&str]) -> Issue {
     Issue {
         pointer: format!("{}/{}", error.pointer, escape(key)),
         expected: expected_keys(known),
-        got: format!("unknown key '{}'", shorten(key, MAX_SHOWN)),
+        found: Found::UnknownKey(shorten(key, MAX_SHOWN)),
         nearest: nearest(key, known.iter().copied()).map(str::to_owned),
     }
 }
@@ -291,7 +317,12 @@ fn explain_union(union: &Error<'_>, got: &str, branches: &[Vec<Error<'_>>], issu
             options.push(option);
         }
     }
-    issues.push(Issue { pointer: pointer.clone(), expected: options.join(" or "), got: got.to_owned(), nearest: None });
+    issues.push(Issue {
+        pointer: pointer.clone(),
+        expected: options.join(" or "),
+        found: Found::Value(got.to_owned()),
+        nearest: None,
+    });
 }
 
 fn expected(error: &Error<'_>) -> String {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 use onetool_state::bundles::{
-    BundleDraft, BundleError, BundleId, BundleStore, HttpImplementation, Implementation, Intake, IntakeBundle, Limits,
-    Options, Precondition, ToolDraft,
+    BundleDraft, BundleError, BundleId, BundleStore, HttpImplementation, Implementation, ImportPlan, ImportTarget,
+    Limits, Options, Precondition, ToolDraft,
 };
 use onetool_state::flat::{FlatFiles, FlatPlaces};
 use onetool_state::interface::{Collection, Condition, Cursor, Effort, Expect, Guard, Key, Retention, Stream};
@@ -99,7 +99,9 @@ fn a_name_is_given_to_one_of_two_servers_that_import() {
                 store.put_bundle(BundleId::generate(), bundle, &Precondition::None).map(drop)
             } else {
                 let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), draft().into()));
-                store.take_in(&Intake { bundle: IntakeBundle::New(Box::new(bundle)), tools: tools.into() }).map(drop)
+                store
+                    .take_in(&ImportPlan { bundle: ImportTarget::New(Box::new(bundle)), tools: tools.into() })
+                    .map(drop)
             };
             let is_refused = matches!(outcome, Err(BundleError::Conflict(_)));
             assert!(outcome.is_ok() || is_refused, "{outcome:?}");

@@ -31,7 +31,7 @@ const MAX_GROUPS: usize = 64;
 /// Prefix of all tokens, which lets scanners for leaked secrets recognize them.
 const PREFIX: &str = "onetool_";
 /// Content of the file that remembers that tokens exist.
-const MEMORY: &str = "The shared state has tokens: without it, nobody comes in who has none.\n";
+const MEMORY: &str = "The shared state has tokens: while it cannot be read, requests without a token are refused.\n";
 const SCOPES: [&str; 3] = ["read", "invoke", "admin"];
 
 /// A stored token.
@@ -178,7 +178,7 @@ impl AccessTokens {
         if self.is_due()
             && let Err(error) = self.look()
         {
-            tracing::warn!(%error, "tokens could not be read; those that are known stay in force");
+            tracing::warn!(%error, "tokens could not be read; those that are known stay in effect");
         }
     }
 

@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 use onetool_sdk::ToolError;
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 
 use super::settings::WorkerSettings;
 use super::stderr::Tail;
 use super::tool_file::ToolFile;
-use onetool_process::{self as process, ChildCommand, Group, ProgramError};
+use onetool_process::{self as process, BoundedLines, ChildCommand, Group, Line, ProgramError};
 
 /// Maximum number of environments that are created concurrently.
 const MAX_AT_ONCE: usize = 4;
 /// Maximum length of a line of `uv` output that is passed on, and maximum amount of its output that is read.
 const MAX_LINE: usize = 400;
-const MAX_OUTPUT: u64 = 64 << 10;
+const MAX_OUTPUT: usize = 64 << 10;
 /// Exit code of a shell for a program that it can't find.
 const NOT_FOUND: i32 = 127;
 
@@ -162,20 +162,24 @@ impl Environments {
         let mut tail = Tail::default();
         let read_output = async {
             if let Some(stdout) = stdout {
-                let _ = stdout.take(MAX_OUTPUT).read_to_string(&mut output).await;
+                let _ = stdout.take(MAX_OUTPUT as u64).read_to_string(&mut output).await;
             }
         };
         let read_talk = async {
             if let Some(stderr) = stderr {
-                let mut lines = BufReader::new(stderr);
-                let mut line = Vec::new();
-                while (&mut lines).take(MAX_OUTPUT).read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
-                    tail.push(&line);
-                    let text: String = String::from_utf8_lossy(&line).trim().chars().take(MAX_LINE).collect();
+                let mut lines = BoundedLines::new(stderr, MAX_OUTPUT);
+                loop {
+                    let next = lines.next().await;
+                    let (Line::Whole(line) | Line::TooLong(line) | Line::End(line)) = next;
+                    tail.push(line);
+                    tail.push(b"\n");
+                    let text: String = String::from_utf8_lossy(line).trim().chars().take(MAX_LINE).collect();
                     if !text.is_empty() {
                         report(text);
                     }
-                    line.clear();
+                    if matches!(next, Line::End(_)) {
+                        break;
+                    }
                 }
             }
         };

@@ -30,5 +30,7 @@ mod tool_file;
 
 pub use discover::{governing_files, untrusted_files};
 pub use scaffold::scaffold;
-pub use settings::{NoServices, TOOLS_DIR, WORKERS, WorkerKeys, WorkerLimits, WorkerServices, WorkerSettings};
+pub use settings::{
+    NoServices, SECTIONS, TOOLS_DIR, WORKERS, WorkerKeys, WorkerLimits, WorkerServices, WorkerSettings,
+};
 pub use source::WorkerSource;

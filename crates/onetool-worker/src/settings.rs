@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onetool_config::{FileTrust, MAX_MB, Section, Shape, keys};
+use onetool_config::{AnySection, FileTrust, MAX_MB, Section, Shape, keys};
 use onetool_process::SearchPath;
 use onetool_sdk::ToolError;
 
@@ -31,6 +31,9 @@ keys! {
 }
 
 pub const WORKERS: Section<WorkerKeys> = Section::new("workers");
+
+/// The sections of this crate.
+pub const SECTIONS: &[&dyn AnySection] = &[&TOOLS_DIR, &WORKERS];
 
 pub const TOOLS_DIR: Section<Vec<String>> = Section::new("tools_dir")
     .with_doc("Patterns of further tool files, relative to the project.")

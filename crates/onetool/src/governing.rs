@@ -57,13 +57,13 @@ pub fn guard(settings: &Resolved) -> Guard {
         }
     }
     // Whether files came with a repository is read from there, and git runs hooks from there.
-    for folder in settings.file_pack.roots.iter().chain([&settings.folder]).flat_map(|root| separate_git_folders(root))
+    for folder in settings.packs.file.roots.iter().chain([&settings.folder]).flat_map(|root| separate_git_folders(root))
     {
         guard.protect(folder);
     }
     guard.protect(&settings.bundles_dir);
     // Work is also kept in the project, even if it is not a root.
-    let roots: Vec<PathBuf> = settings.file_pack.roots.iter().chain([&settings.folder]).cloned().collect();
+    let roots: Vec<PathBuf> = settings.packs.file.roots.iter().chain([&settings.folder]).cloned().collect();
     for pattern in &settings.workers.tools_dir {
         let pattern = pattern.trim_end_matches('/');
         guard.protect_matching(&settings.folder, pattern);

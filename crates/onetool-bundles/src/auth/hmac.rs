@@ -16,6 +16,7 @@ use onetool_state::bundles::{
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac};
 
+use super::PLACEHOLDER;
 use super::apply::{Entry, apply_entry};
 use super::sign_text::{Part, SignText, from_hex, hex};
 use super::sigv4::{canonical_query, host};
@@ -300,7 +301,7 @@ impl Hmac {
                 Part::Signature => "<signature>".to_owned(),
                 Part::Timestamp => "<timestamp>".to_owned(),
                 Part::Nonce => "<nonce>".to_owned(),
-                Part::KeyId | Part::OwnSecret | Part::Secret(_) | Part::Token => "REDACTED".to_owned(),
+                Part::KeyId | Part::OwnSecret | Part::Secret(_) | Part::Token => PLACEHOLDER.to_owned(),
                 other => format!("<{other:?}>").to_lowercase(),
             });
             apply_entry(request, entry, &shown)?;

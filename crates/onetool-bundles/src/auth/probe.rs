@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use indexmap::IndexMap;
-use onetool_sdk::{Redactor, ToolError};
+use onetool_sdk::{CallReport, Redactor, ToolError};
 use onetool_state::bundles::{AuthBlock, Bundle, HttpImplementation, Implementation, Tool, ToolAuth, ToolId, Version};
 use serde_json::json;
 
 use super::{ReadyAuth, TokenOrder, Wanted};
-use crate::engine::{CallReport, HttpEngine};
+use crate::engine::HttpEngine;
 use crate::exchange::{Reading, Trip, not_allowed};
 use crate::reply::require_success;
 use crate::request::HttpTool;

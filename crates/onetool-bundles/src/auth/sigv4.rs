@@ -4,12 +4,13 @@ use chrono::{DateTime, Utc};
 use http::{HeaderName, HeaderValue};
 use onetool_sdk::ToolError;
 use onetool_state::bundles::{ApiKeyPlace, SigV4Auth, SigV4Payload};
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use ring::{digest, hmac};
 
 use super::sign_text::hex;
 use crate::request::Rendered;
-use crate::template::{Bindings, Scope, Template, parse, percent_encode};
+use crate::template::{Bindings, Scope, Template, UNRESERVED, parse, percent_encode};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: &str = "x-amz-date";
@@ -199,7 +200,7 @@ pub(crate) fn append_query(url: &mut Url, added: &str) {
 fn canonical_path(url: &Url, is_s3: bool) -> String {
     let path = url.path();
     if is_s3 {
-        return path.split('/').map(|segment| encode(&decode(segment))).collect::<Vec<_>>().join("/");
+        return path.split('/').map(normalised).collect::<Vec<_>>().join("/");
     }
     let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(percent_encode).collect();
     let end = if path.ends_with('/') && !segments.is_empty() { "/" } else { "" };
@@ -215,41 +216,17 @@ pub(crate) fn canonical_query(url: &Url) -> String {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (encode(&decode(name)), encode(&decode(value)))
+            (normalised(name), normalised(value))
         })
         .collect();
     pairs.sort();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Decodes percent-encoded text.
-fn decode(text: &str) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        match (bytes[at], digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            (byte, ..) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
-}
-
-/// [`percent_encode`] for bytes that may not be UTF-8.
-fn encode(bytes: &[u8]) -> String {
-    bytes.utf8_chunks().fold(String::new(), |mut out, chunk| {
-        out.push_str(&percent_encode(chunk.valid()));
-        out.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02X}")));
-        out
-    })
+/// Percent-encodes anew, whatever was encoded before. The bytes may not be UTF-8.
+fn normalised(text: &str) -> String {
+    let bytes: Vec<u8> = percent_decode_str(text).collect();
+    percent_encoding::percent_encode(&bytes, UNRESERVED).to_string()
 }
 
 fn sha256(bytes: &[u8]) -> String {

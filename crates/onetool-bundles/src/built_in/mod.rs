@@ -9,7 +9,7 @@ mod package;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use onetool_config::{Reader, Section, keys};
+use onetool_config::{AnySection, Reader, Section, keys};
 use onetool_state::bundles::{
     AuthBlock, BuiltInBundle, BuiltInTool, HttpImplementation, Implementation, ResponseEncoding,
     SequenceImplementation, SequenceStep, ToolAuth,
@@ -27,23 +27,21 @@ keys! {
     }
 }
 
-pub const BRAVE: Section<ReadyMadeKeys> = Section::new("tools.brave");
-pub const GITHUB: Section<ReadyMadeKeys> = Section::new("tools.github");
-pub const OPENALEX: Section<ReadyMadeKeys> = Section::new("tools.openalex");
-pub const WIKIPEDIA: Section<ReadyMadeKeys> = Section::new("tools.wikipedia");
-pub const OPEN_METEO: Section<ReadyMadeKeys> = Section::new("tools.open_meteo");
-pub const CONTEXT7: Section<ReadyMadeKeys> = Section::new("tools.context7");
-pub const FIRECRAWL: Section<ReadyMadeKeys> = Section::new("tools.firecrawl");
-
-const FILES: &[(&Section<ReadyMadeKeys>, &str, &str)] = &[
-    (&BRAVE, "brave", include_str!("../../bundles/brave.json")),
-    (&GITHUB, "github", include_str!("../../bundles/github.json")),
-    (&OPENALEX, "openalex", include_str!("../../bundles/openalex.json")),
-    (&WIKIPEDIA, "wikipedia", include_str!("../../bundles/wikipedia.json")),
-    (&OPEN_METEO, "open_meteo", include_str!("../../bundles/open_meteo.json")),
-    (&CONTEXT7, "context7", include_str!("../../bundles/context7.json")),
-    (&FIRECRAWL, "firecrawl", include_str!("../../bundles/firecrawl.json")),
+/// Every ready-made bundle: its section, its name and its file.
+const FILES: &[(Section<ReadyMadeKeys>, &str, &str)] = &[
+    (Section::new("tools.brave"), "brave", include_str!("../../bundles/brave.json")),
+    (Section::new("tools.github"), "github", include_str!("../../bundles/github.json")),
+    (Section::new("tools.openalex"), "openalex", include_str!("../../bundles/openalex.json")),
+    (Section::new("tools.wikipedia"), "wikipedia", include_str!("../../bundles/wikipedia.json")),
+    (Section::new("tools.open_meteo"), "open_meteo", include_str!("../../bundles/open_meteo.json")),
+    (Section::new("tools.context7"), "context7", include_str!("../../bundles/context7.json")),
+    (Section::new("tools.firecrawl"), "firecrawl", include_str!("../../bundles/firecrawl.json")),
 ];
+
+/// The sections of the ready-made bundles.
+pub(crate) fn ready_made_sections() -> impl Iterator<Item = &'static dyn AnySection> {
+    FILES.iter().map(|(section, ..)| section as &dyn AnySection)
+}
 
 /// The addresses of the APIs of ready-made bundles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use onetool_state::bundles::{
-    BundleDraft, BundleError, BundleId, BundleStore, BundleView, Intake, IntakeBundle, PackedDraft, Slug, ToolDraft,
-    Version,
+    BundleDraft, BundleError, BundleId, BundleStore, BundleView, ImportPlan, ImportTarget, PackedDraft, Slug,
+    ToolDraft, Version,
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,7 @@ pub fn store_document(
     let view = match prepared.put(store, mode) {
         Err(BundleError::Invalid(reason)) => {
             let changed = prepared.repair(store, engine)?;
-            if changed.is_empty() || prepared.intake.tools.is_empty() {
+            if changed.is_empty() || prepared.plan.tools.is_empty() {
                 return Err(BundleError::Invalid(reason));
             }
             unexpressed.extend(changed);
@@ -113,7 +113,7 @@ pub fn store_document(
 
 /// The data to store, and the resulting outcome for each tool.
 struct Prepared {
-    intake: Intake,
+    plan: ImportPlan,
     tools: Vec<StoredTool>,
 }
 
@@ -127,7 +127,7 @@ impl Prepared {
         let (bundle, kept, stored) = match store.own_bundle(&bundle.slug) {
             None => {
                 let stored = tools.iter().map(|(slug, version, _)| created(slug, version)).collect();
-                (IntakeBundle::New(Box::new(bundle)), tools, stored)
+                (ImportTarget::New(Box::new(bundle)), tools, stored)
             }
             Some(_) if on_conflict == OnConflict::Fail => {
                 return Err(BundleError::Conflict(format!(
@@ -137,31 +137,31 @@ impl Prepared {
             }
             Some(id) => {
                 let (kept, stored) = merged(store, id, tools, on_conflict)?;
-                (IntakeBundle::Existing(id), kept, stored)
+                (ImportTarget::Existing(id), kept, stored)
             }
         };
-        Ok(Self { intake: Intake { bundle, tools: kept }, tools: stored })
+        Ok(Self { plan: ImportPlan { bundle, tools: kept }, tools: stored })
     }
 
     fn put(&self, store: &BundleStore, mode: ImportMode) -> Result<Option<BundleView>, BundleError> {
-        match (mode, &self.intake.bundle) {
-            (ImportMode::Show, _) => store.check_in(&self.intake).map(|()| None),
-            (ImportMode::Store, IntakeBundle::Existing(id)) if self.intake.tools.is_empty() => {
+        match (mode, &self.plan.bundle) {
+            (ImportMode::Show, _) => store.check_in(&self.plan).map(|()| None),
+            (ImportMode::Store, ImportTarget::Existing(id)) if self.plan.tools.is_empty() => {
                 store.bundle(*id).map(Some)
             }
-            (ImportMode::Store, _) => store.take_in(&self.intake).map(Some),
+            (ImportMode::Store, _) => store.take_in(&self.plan).map(Some),
         }
     }
 
     fn repair(&mut self, store: &BundleStore, engine: &HttpEngine) -> Result<Vec<Unexpressed>, BundleError> {
-        let bundle = match &self.intake.bundle {
-            IntakeBundle::New(draft) => Arc::new(draft.trial()),
-            IntakeBundle::Existing(id) => store.bundle(*id)?.bundle,
+        let bundle = match &self.plan.bundle {
+            ImportTarget::New(draft) => Arc::new(draft.trial()),
+            ImportTarget::Existing(id) => store.bundle(*id)?.bundle,
         };
         let mut changed = Vec::new();
         let mut note = |slug: &Slug, reason| changed.push(Unexpressed { what: slug.to_string(), reason });
         let mut left_out = HashSet::new();
-        self.intake.tools.retain_mut(|(slug, version, draft)| {
+        self.plan.tools.retain_mut(|(slug, version, draft)| {
             let check = |draft: &ToolDraft| engine.check(&bundle, &draft.trial(bundle.id, slug, version));
             let mut open = draft.open();
             let Err(reason) = check(&open) else { return true };
@@ -180,7 +180,7 @@ impl Prepared {
     }
 
     fn stored(self, view: Option<BundleView>) -> StoredBundle {
-        StoredBundle { view, is_new: matches!(self.intake.bundle, IntakeBundle::New(_)), tools: self.tools }
+        StoredBundle { view, is_new: matches!(self.plan.bundle, ImportTarget::New(_)), tools: self.tools }
     }
 }
 

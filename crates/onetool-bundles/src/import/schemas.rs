@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value as Json, json};
 
 use super::naming::shortened;
@@ -28,26 +29,7 @@ fn pointer(reference: &str) -> Option<String> {
 }
 
 pub(super) fn percent_decoded(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Direction of the described data: `readOnly` properties are not sent, and `writeOnly` ones are not received.

@@ -8,7 +8,7 @@ use futures_util::stream::{self, FuturesUnordered};
 use futures_util::{FutureExt as _, StreamExt as _};
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, NoProgress, Progress, QualifiedName, ToolCaller, ToolError, Value,
+    Arguments, CallContext, ErrorKind, NoProgress, Progress, QualifiedName, StepTrace, ToolCaller, ToolError, Value,
 };
 use onetool_state::bundles::{ErrorMode, StepRetry};
 use serde_json::{Map, Value as Json};
@@ -18,7 +18,6 @@ use crate::reply::wanted_wait;
 
 use super::reference::{Budget, Node, SKIPPED, Scope, StepResult, is_true};
 use super::settings::{CAUSE_CHARS, LONGEST_WAIT, SequenceSettings};
-use super::trace::StepTrace;
 use super::{Sequence, Step, arguments_json};
 
 /// Whether calling a tool again has no further effect.

@@ -22,7 +22,7 @@ use serde_json::{Map, Value as Json};
 
 use reference::{Names, Node, Root, Scope};
 pub use settings::{SEQUENCES, SequenceKeys, SequenceSettings};
-pub use trace::{PlannedStep, StepTrace};
+pub use trace::PlannedStep;
 
 pub(crate) use execute::Execution;
 

@@ -32,7 +32,7 @@ const SEPARATOR: char = '.';
 /// How long a request waits for the state.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The settings in force.
+/// The settings in effect.
 pub(super) struct Place {
     /// Where sessions are kept.
     pub(super) state: State,

@@ -105,7 +105,7 @@ pub fn serve_handlers<H: ServerHandler>(
     Ok(protect(endpoint(parts, handlers, stop, stop).0, access, Scope::Invoke))
 }
 
-/// Returns the settings in force.
+/// Returns the settings in effect.
 type Settings = Arc<dyn Fn() -> EndpointSettings + Send + Sync>;
 
 /// The settings that the endpoint needs.

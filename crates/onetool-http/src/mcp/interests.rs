@@ -6,7 +6,7 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
-use onetool_sdk::Door;
+use onetool_sdk::EntryPoint;
 use onetool_state::interface::{Collection, Expect};
 use onetool_state::{StateError, wait};
 use rmcp::model::{Extensions, LoggingLevel};
@@ -179,7 +179,7 @@ impl Handler {
             let new = new.filter(|uri| self.listening.watch(uri.clone()));
             new.filter(|uri| upstream::is_ours(uri)).collect()
         };
-        let tools = self.service.runner().toolbox().now_for(&identity.requester(Door::Mcp, None));
+        let tools = self.service.runner().toolbox().now_for(&identity.requester(EntryPoint::Mcp, None));
         for uri in of_servers {
             match upstream::watch(&tools, &uri).await {
                 Some(Ok(watch)) => self.listening.attach(uri, watch),

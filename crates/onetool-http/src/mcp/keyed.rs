@@ -22,7 +22,7 @@ use super::Handler;
 use super::preferences::ReplyPreferences;
 use super::progress::ClientProgress;
 use super::rounds::{Binding, LiveHandle, ParkedRun};
-use super::runs::{Hearing, owner, principal, requester, result_of};
+use super::runs::{ClientUpdates, owner, principal, requester, result_of};
 use crate::background::{LiveRun, LiveStep, RunClient, StartError, StartRun, Started, key};
 
 /// Name of the key in a request's `_meta`.
@@ -158,7 +158,7 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
         let supports_tasks = context.client_capabilities().unwrap_or_default().supports_tasks();
-        let hearing = Hearing::start(self, context);
+        let hearing = ClientUpdates::start(self, context);
         handle.run.listen(hearing.sink());
         let step = self.step(&handle, supports_tasks, context).await;
         handle.run.listen(None);

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
 use onetool_run::{RunOptions, RunReply};
-use onetool_sdk::{CallContext, Caller, Door, Part, ProgressSink, Requester};
+use onetool_sdk::{CallContext, Caller, EntryPoint, Part, ProgressSink, Requester};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, InputRequiredResult, InputResponses,
     ProtocolVersion,
@@ -81,7 +81,7 @@ impl Handler {
             }
             None => self.start(command.to_owned(), &context, ReplyPreferences::of(&context).options()),
         };
-        let hearing = Hearing::start(self, &context);
+        let hearing = ClientUpdates::start(self, &context);
         run.progress.connect(hearing.sink());
         let step = run.advance(&context.ct).await;
         run.progress.connect(None);
@@ -126,12 +126,12 @@ impl Handler {
 }
 
 /// What a client of the new revision receives while it waits: progress and log messages, each only if requested.
-pub(super) struct Hearing {
+pub(super) struct ClientUpdates {
     log: ClientLog,
     progress: Option<(ClientProgress, Arc<dyn ProgressSink>)>,
 }
 
-impl Hearing {
+impl ClientUpdates {
     pub(super) fn start(handler: &Handler, context: &RequestContext<RoleServer>) -> Self {
         let log = ClientLog::default();
         // The log shows the activity of all users.
@@ -188,7 +188,7 @@ pub(super) fn identity(context: &RequestContext<RoleServer>) -> Arc<Identity> {
 pub(super) fn requester(context: &RequestContext<RoleServer>) -> Arc<Requester> {
     let is_http = context.extensions.get::<axum::http::request::Parts>().is_some();
     let client = context.client_info().map(|client| format!("{} {}", client.name, client.version));
-    identity(context).requester(if is_http { Door::Mcp } else { Door::Stdio }, client)
+    identity(context).requester(if is_http { EntryPoint::Mcp } else { EntryPoint::Stdio }, client)
 }
 
 /// Returns the owner of a run. A client without a token is identified by its session, if it has one.

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use indexmap::IndexMap;
 use onetool_bundles::Preview;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, Redactor, ToolCaller, ToolError,
-    ToolSource as _, Value,
+    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, Redactor, ReportSlot, ToolCaller,
+    ToolError, ToolSource as _, Value,
 };
 use onetool_state::bundles::{Bundle, BundleView, Implementation, Tool, ToolView};
 use tokio_util::sync::DropGuard;
@@ -163,7 +163,8 @@ impl Invoker {
         ctx.progress = progress;
         // When the client disconnects, this future is dropped and cancels the call.
         let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
-        let watch = self.bundles.source.watch(&ctx.run_id);
+        let reported = ReportSlot::default();
+        ctx.report = Some(reported.clone());
         let call = async {
             match version {
                 Some(version) => self.tools.call_version(&name, version, arguments, &ctx).await,
@@ -171,7 +172,7 @@ impl Invoker {
             }
         };
         let result = tokio::time::timeout(self.timeout, call).await;
-        let report = watch.take();
+        let report = reported.take();
         let meta = CallMeta {
             duration_ms: milliseconds(started),
             status: report.as_ref().and_then(|report| report.status),

@@ -33,7 +33,7 @@ use axum::http::Uri;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use onetool_run::Shared;
-use onetool_sdk::Door;
+use onetool_sdk::EntryPoint;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -82,7 +82,7 @@ pub struct RestState {
 impl RestState {
     /// Returns the toolbox as the requester sees it. Blocks if packs must be loaded.
     pub(crate) fn tools(&self, identity: &Identity) -> Arc<Shared> {
-        self.service.runner().toolbox().now_for(&identity.requester(Door::Rest, None))
+        self.service.runner().toolbox().now_for(&identity.requester(EntryPoint::Rest, None))
     }
 }
 

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_bundles::{PlannedStep, StepTrace};
-use onetool_sdk::PackDocs;
+use onetool_bundles::PlannedStep;
+use onetool_sdk::{PackDocs, StepTrace};
 use onetool_state::bundles::{
     AuthBlock, BundleDraft, BundleError, BundleView, Implementation, NameError, Page, PageToken,
     SequenceImplementation, ToolDraft, ToolView, Translation, Translations,

@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
-use onetool_sdk::Door;
+use onetool_sdk::EntryPoint;
 use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::SecurityRequirement;
@@ -126,7 +126,7 @@ impl Change {
         let record = AuditRecord {
             principal: identity.name.clone(),
             client: agent.map(|agent| agent.chars().take(200).collect()),
-            door: Some(Door::Rest.name().to_owned()),
+            door: Some(EntryPoint::Rest.name().to_owned()),
             address: request.extensions().get::<PeerAddress>().map(|address| address.0.ip().to_string()),
             tool: Some(format!("{} {path}", request.method())),
             ..AuditRecord::new(AuditEvent::Admin, "ok")

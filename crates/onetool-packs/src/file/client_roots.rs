@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use onetool_sdk::ToolContext;
+use percent_encoding::percent_decode_str;
 
 use super::Files;
 
@@ -38,19 +39,15 @@ fn folder(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && !is_too_large).then_some(path)
 }
 
-/// Percent-decodes a path.
+/// Percent-decodes a path. A malformed `%` is refused: what the client means is then unknown.
 fn decoded(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-        } else {
-            bytes.push(byte);
-        }
+    let is_encoded =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !path.split('%').skip(1).all(is_encoded) {
+        return None;
     }
-    String::from_utf8(bytes).ok().filter(|path| !path.contains('\0'))
+    let decoded = percent_decode_str(path).decode_utf8().ok()?;
+    (!decoded.contains('\0')).then(|| decoded.into_owned())
 }
 
 #[cfg(test)]
@@ -66,8 +63,16 @@ mod tests {
         assert_eq!(folder(&uri), Some(inner.clone()));
         assert_eq!(folder(&format!("file://localhost{}", parent.path().display())), Some(parent.path().to_owned()));
         let home = std::env::home_dir().unwrap();
-        let not =
-            ["file:///", "https://example.com/x", "file://elsewhere/tmp", "file:///no/such", "file:///%zz", "/tmp"];
+        let not = [
+            "file:///",
+            "https://example.com/x",
+            "file://elsewhere/tmp",
+            "file:///no/such",
+            "file:///%zz",
+            "file:///tmp%",
+            "file:///tm%+70",
+            "/tmp",
+        ];
         for uri in not.into_iter().map(str::to_owned).chain([format!("file://{}", home.display())]) {
             assert_eq!(folder(&uri), None, "{uri}");
         }

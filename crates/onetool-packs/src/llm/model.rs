@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use http::header::{ACCEPT, AUTHORIZATION};
-use onetool_sdk::{CallContext, ErrorKind, ToolError};
+use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError};
 use reqwest::{Client, Url};
 use serde_json::{Value as Json, json};
 
@@ -144,21 +144,15 @@ impl Models {
         }
         let upstream = |message: String| ToolError::new(ErrorKind::Upstream { status: Some(status.as_u16()) }, message);
         if !status.is_success() {
-            let excerpt: String = String::from_utf8_lossy(&bytes).chars().take(EXCERPT_CHARS).collect();
-            return Err(upstream(format!("the model at {host} answered {status}: {}", self.redacted(&excerpt))));
+            // A server's error message may repeat the key.
+            let redactor = Redactor::new(endpoint.key.as_deref());
+            let excerpt: String = redactor.text(&String::from_utf8_lossy(&bytes)).chars().take(EXCERPT_CHARS).collect();
+            return Err(upstream(format!("the model at {host} answered {status}: {excerpt}")));
         }
         let answer: Json = serde_json::from_slice(&bytes)
             .map_err(|error| upstream(format!("the model at {host} did not answer with JSON: {error}")))?;
         let text = answer.pointer("/choices/0/message/content").and_then(Json::as_str);
         text.map(str::to_owned).ok_or_else(|| upstream(format!("the answer of the model at {host} holds no text")))
-    }
-
-    /// Redacts the key, which a server's error message may repeat.
-    fn redacted(&self, text: &str) -> String {
-        match self.settings.endpoint.as_ref().and_then(|endpoint| endpoint.key.as_deref()) {
-            Some(key) if !key.is_empty() => text.replace(key, "***"),
-            _ => text.to_owned(),
-        }
     }
 
     fn client(&self) -> Result<&Client, ToolError> {

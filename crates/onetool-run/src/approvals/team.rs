@@ -8,12 +8,11 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use onetool_sdk::CallContext;
+use onetool_sdk::{CallContext, Caller};
 use onetool_state::StateError;
 use onetool_state::runs::{ApprovalRecord, ApprovalStore, LIVE, LiveCall, Owner, RunId, RunStoreError, Verdict};
 
 use super::{ApprovalRequest, Approvals};
-use crate::durable::{caller_of, caller_word};
 
 /// How often a process renews its waiting calls and its watchers; a record is valid for three times as long.
 const BEAT: Duration = Duration::from_secs(5);
@@ -51,7 +50,7 @@ impl Approvals {
         let (runs, owner) = (durable.runs(), ctx.owner.clone());
         let live = LiveCall {
             node: runs.node().to_owned(),
-            caller: caller_word(ctx.caller).to_owned(),
+            caller: ctx.caller.name().to_owned(),
             requester: (*ctx.requester).clone(),
         };
         let (hash, nth) = ctx.journaled.as_ref().map_or_else(Default::default, |call| (call.hash.clone(), call.nth));
@@ -167,7 +166,7 @@ fn request_of(asked: ApprovalRecord) -> Option<ApprovalRequest> {
     let caller = asked.live.as_ref().map_or("run", |live| live.caller.as_str());
     Some(ApprovalRequest {
         tool: asked.tool.parse().ok()?,
-        caller: caller_of(caller),
+        caller: Caller::named(caller).unwrap_or(Caller::Run),
         id: asked.id,
         arguments: asked.arguments,
         run_id: asked.run.as_str().into(),

@@ -25,7 +25,7 @@ pub const SESSION: &str = "__session__";
 
 /// What the code requests about its session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum SessionWish {
+pub enum SessionRequest {
     /// Nothing.
     #[default]
     None,
@@ -54,7 +54,7 @@ pub struct Facts {
     pub bound: HashSet<String>,
     /// The names among them that it binds outside functions and classes.
     pub top_level: IndexSet<String>,
-    pub session: SessionWish,
+    pub session: SessionRequest,
     /// Names that the code reads and may not have bound, each with its first use.
     pub used: IndexMap<String, Use>,
     pub magic: IndexMap<&'static str, MagicValue>,
@@ -130,8 +130,8 @@ impl Facts {
     }
 }
 
-fn session_wish(module: &ModModule, facts: &Facts) -> SessionWish {
-    let mut wish = SessionWish::None;
+fn session_wish(module: &ModModule, facts: &Facts) -> SessionRequest {
+    let mut wish = SessionRequest::None;
     for statement in &module.body {
         let Stmt::Assign(assign) = statement else { continue };
         let [Expr::Name(target)] = assign.targets.as_slice() else { continue };
@@ -139,18 +139,18 @@ fn session_wish(module: &ModModule, facts: &Facts) -> SessionWish {
             continue;
         }
         wish = match (&*assign.value, wish) {
-            (Expr::StringLiteral(text), SessionWish::None | SessionWish::End) => {
-                SessionWish::Named { name: text.value.to_str().to_owned(), ends: false }
+            (Expr::StringLiteral(text), SessionRequest::None | SessionRequest::End) => {
+                SessionRequest::Named { name: text.value.to_str().to_owned(), ends: false }
             }
-            (Expr::StringLiteral(text), SessionWish::Named { name, .. }) if text.value.to_str() == name => {
-                SessionWish::Named { name, ends: false }
+            (Expr::StringLiteral(text), SessionRequest::Named { name, .. }) if text.value.to_str() == name => {
+                SessionRequest::Named { name, ends: false }
             }
-            (Expr::NoneLiteral(_), SessionWish::Named { name, .. }) => SessionWish::Named { name, ends: true },
-            (Expr::NoneLiteral(_), SessionWish::None | SessionWish::End) => SessionWish::End,
-            _ => return SessionWish::Unclear,
+            (Expr::NoneLiteral(_), SessionRequest::Named { name, .. }) => SessionRequest::Named { name, ends: true },
+            (Expr::NoneLiteral(_), SessionRequest::None | SessionRequest::End) => SessionRequest::End,
+            _ => return SessionRequest::Unclear,
         };
     }
-    if wish == SessionWish::None && facts.bound.contains(SESSION) { SessionWish::Unclear } else { wish }
+    if wish == SessionRequest::None && facts.bound.contains(SESSION) { SessionRequest::Unclear } else { wish }
 }
 
 pub(super) fn magic_value(value: &Expr) -> MagicValue {
@@ -309,15 +309,15 @@ mod tests {
 
     #[test]
     fn a_session_is_named_ended_or_unclear() {
-        let named = |name: &str, ends| SessionWish::Named { name: name.to_owned(), ends };
+        let named = |name: &str, ends| SessionRequest::Named { name: name.to_owned(), ends };
         for (code, wish) in [
-            ("1", SessionWish::None),
+            ("1", SessionRequest::None),
             ("__session__ = 'a'\nx = 1", named("a", false)),
             ("x = 1\n__session__ = 'a'\n__session__ = None", named("a", true)),
-            ("__session__ = None", SessionWish::End),
-            ("__session__ = 'a' + 'b'", SessionWish::Unclear),
-            ("__session__ = 'a'\n__session__ = 'b'", SessionWish::Unclear),
-            ("if 1:\n    __session__ = 'a'", SessionWish::Unclear),
+            ("__session__ = None", SessionRequest::End),
+            ("__session__ = 'a' + 'b'", SessionRequest::Unclear),
+            ("__session__ = 'a'\n__session__ = 'b'", SessionRequest::Unclear),
+            ("if 1:\n    __session__ = 'a'", SessionRequest::Unclear),
         ] {
             assert_eq!(facts(code).session, wish, "{code}");
         }

@@ -27,7 +27,7 @@ use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::CallSite;
-pub use facts::{Facts, MagicValue, SESSION, SessionWish, Use};
+pub use facts::{Facts, MagicValue, SESSION, SessionRequest, Use};
 pub use kept::keep;
 pub use single::{Single, SingleCall};
 

@@ -66,7 +66,7 @@ struct Inner {
     bytes: usize,
     max_bytes: usize,
     has_gap: bool,
-    fate: Fate,
+    fate: JournalState,
 }
 
 /// A call made by an earlier process.
@@ -88,7 +88,7 @@ impl Known {
 
 /// State of the run besides its reply.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Fate {
+pub(super) enum JournalState {
     #[default]
     Running,
     /// It waits for a person.
@@ -189,25 +189,25 @@ impl Journal {
         self.inner.lock().known.iter().filter(|call| call.is_unanswered()).map(|call| call.n).collect()
     }
 
-    pub(super) fn fate(&self) -> Fate {
+    pub(super) fn fate(&self) -> JournalState {
         let mut inner = self.inner.lock();
-        if matches!(inner.fate, Fate::Running)
+        if matches!(inner.fate, JournalState::Running)
             && let Some(left) = inner.known.iter().find(|call| !call.is_free)
         {
             let text = format!("it ended without asking for {}({}), which it did before", left.tool, left.args);
-            inner.fate = Fate::Strayed(text);
+            inner.fate = JournalState::Strayed(text);
         }
         inner.fate.clone()
     }
 
     /// Whether the run waits for a person.
     pub fn is_suspended(&self) -> bool {
-        matches!(self.inner.lock().fate, Fate::Suspended(_))
+        matches!(self.inner.lock().fate, JournalState::Suspended(_))
     }
 
     /// Marks the run as taken over by another process; no further calls are made.
     pub(super) fn lose(&self) {
-        self.inner.lock().fate = Fate::Lost;
+        self.inner.lock().fate = JournalState::Lost;
         self.stop.cancel();
     }
 
@@ -215,8 +215,8 @@ impl Journal {
     pub(super) async fn settle(&self, patience: Duration) {
         {
             let mut inner = self.inner.lock();
-            if matches!(inner.fate, Fate::Running) {
-                inner.fate = Fate::Lost;
+            if matches!(inner.fate, JournalState::Running) {
+                inner.fate = JournalState::Lost;
             }
         }
         let _ = tokio::time::timeout(patience, self.until_quiet()).await;
@@ -332,18 +332,18 @@ impl Inner {
     }
 
     fn stray(&mut self, text: String) -> ToolError {
-        if matches!(self.fate, Fate::Running) {
-            self.fate = Fate::Strayed(text);
+        if matches!(self.fate, JournalState::Running) {
+            self.fate = JournalState::Strayed(text);
         }
         ToolError::internal("the run went another way than before")
     }
 
     fn require_running(&self) -> Result<(), ToolError> {
         match &self.fate {
-            Fate::Running => Ok(()),
-            Fate::Suspended(_) => Err(ToolError::new(ErrorKind::Cancelled, "the run waits for a permission")),
-            Fate::Strayed(_) => Err(ToolError::internal("the run went another way than before")),
-            Fate::Lost => Err(lost()),
+            JournalState::Running => Ok(()),
+            JournalState::Suspended(_) => Err(ToolError::new(ErrorKind::Cancelled, "the run waits for a permission")),
+            JournalState::Strayed(_) => Err(ToolError::internal("the run went another way than before")),
+            JournalState::Lost => Err(lost()),
         }
     }
 
@@ -492,7 +492,7 @@ impl CallJournal for Journal {
 
     fn can_suspend(&self) -> bool {
         let inner = self.inner.lock();
-        !inner.has_gap && matches!(inner.fate, Fate::Running | Fate::Suspended(_))
+        !inner.has_gap && matches!(inner.fate, JournalState::Running | JournalState::Suspended(_))
     }
 
     fn is_recorded(&self) -> bool {
@@ -502,9 +502,9 @@ impl CallJournal for Journal {
     async fn suspend(&self, name: &QualifiedName, call: &JournaledCall, shown: String) -> ToolError {
         {
             let mut inner = self.inner.lock();
-            if matches!(inner.fate, Fate::Running) {
+            if matches!(inner.fate, JournalState::Running) {
                 let (tool, hash) = (name.to_string(), call.hash.clone());
-                inner.fate = Fate::Suspended(Question { tool, arguments: shown, hash, nth: call.nth });
+                inner.fate = JournalState::Suspended(Question { tool, arguments: shown, hash, nth: call.nth });
             }
         }
         // Other calls in progress finish first.

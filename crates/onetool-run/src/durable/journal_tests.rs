@@ -83,7 +83,7 @@ async fn calls_with_a_known_outcome_are_not_made_again_and_reads_cost_no_line_of
     assert!(!journal.is_repeating(), "all that was recorded has been asked for");
     assert!(call(&journal, "read", "b", Effect::ReadOnly).await.unwrap().1, "what was not written is read again");
     assert!(call(&journal, "send", "a", Effect::Unknown).await.unwrap().1, "a second one is another call");
-    assert!(matches!(journal.fate(), Fate::Running));
+    assert!(matches!(journal.fate(), JournalState::Running));
     assert_eq!(journal.seed(), Journal::new("run", ROOM, CancellationToken::new()).seed());
 }
 
@@ -127,11 +127,11 @@ async fn code_that_goes_another_way_is_stopped_before_it_does_anything() {
     assert!(call(&journal, "read", "z", Effect::ReadOnly).await.unwrap().1, "a read does no harm");
     call(&journal, "send", "z", Effect::Unknown).await.unwrap_err();
     assert!(journal.stop().is_cancelled());
-    let Fate::Strayed(how) = journal.fate() else { panic!("it strayed") };
+    let JournalState::Strayed(how) = journal.fate() else { panic!("it strayed") };
     assert!(how.contains("p.send") && how.contains('z'), "{how}");
     // Code that leaves out an earlier call strays as well.
     let journal = again(&place);
-    assert!(matches!(journal.fate(), Fate::Strayed(_)));
+    assert!(matches!(journal.fate(), JournalState::Strayed(_)));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn whoever_lost_the_run_makes_no_further_call() {
     place.store.take_next(&[]).unwrap().unwrap();
     let error = call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
     assert!(error.message.contains("another server"), "{error:?}");
-    assert!(matches!(journal.fate(), Fate::Lost) && journal.stop().is_cancelled());
+    assert!(matches!(journal.fate(), JournalState::Lost) && journal.stop().is_cancelled());
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn an_outcome_for_which_there_is_no_room_stops_the_second_run() {
     call(&journal, "send", "a", Effect::Unknown).await.unwrap();
     let journal = again(&place);
     call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
-    let Fate::Strayed(how) = journal.fate() else { panic!("it cannot go on") };
+    let JournalState::Strayed(how) = journal.fate() else { panic!("it cannot go on") };
     assert!(how.contains("too large"), "{how}");
     // Somebody decides: the code gets an error, or the call is repeated.
     let mut lines = place.store.journal(&place.taken.claim).unwrap();
@@ -167,6 +167,6 @@ async fn an_outcome_for_which_there_is_no_room_stops_the_second_run() {
             Ok((_, made)) => assert!(is_made && made),
             Err(error) => assert!(!is_made && error.message.contains("took place"), "{error:?}"),
         }
-        assert!(matches!(journal.fate(), Fate::Running));
+        assert!(matches!(journal.fate(), JournalState::Running));
     }
 }

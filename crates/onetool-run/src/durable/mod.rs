@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::runner::{Admission, Entrance, RunOptions, RunReply, Runner};
+use crate::runner::{Admission, RunAdmission, RunOptions, RunReply, Runner};
 pub use journal::Journal;
-use journal::{Fate, Question};
+use journal::{JournalState, Question};
 use keeper::Keeper;
 pub use keeper::Kept;
 use lines::Line;
@@ -117,35 +117,14 @@ async fn blocking<T: Send + 'static>(
 /// The part of a context that a run takes to another process.
 pub fn client_of(ctx: &CallContext) -> Json {
     let (owner, requester) = (ctx.owner.to_string(), (*ctx.requester).clone());
-    let client = Client { owner, caller: caller_word(ctx.caller).to_owned(), requester };
+    let client = Client { owner, caller: ctx.caller.name().to_owned(), requester };
     serde_json::to_value(client).unwrap_or_default()
-}
-
-/// The caller's name in records.
-pub(crate) fn caller_word(caller: Caller) -> &'static str {
-    match caller {
-        Caller::Run => "run",
-        Caller::Rest => "rest",
-        Caller::Cli => "cli",
-        Caller::Rust => "rust",
-        Caller::Tool => "tool",
-    }
-}
-
-pub(crate) fn caller_of(word: &str) -> Caller {
-    match word {
-        "rest" => Caller::Rest,
-        "cli" => Caller::Cli,
-        "rust" => Caller::Rust,
-        "tool" => Caller::Tool,
-        _ => Caller::Run,
-    }
 }
 
 /// Rebuilds the context of a run that another process began.
 pub fn context_of(record: &RunRecord) -> CallContext {
     let client: Client = serde_json::from_value(record.client.clone()).unwrap_or_default();
-    let caller = match caller_of(&client.caller) {
+    let caller = match Caller::named(&client.caller).unwrap_or(Caller::Run) {
         // A run that a tool started resumes as a plain run.
         Caller::Tool => Caller::Run,
         caller => caller,
@@ -226,7 +205,7 @@ impl Durable {
     ) -> End {
         match self.prepared(taken, asked).await {
             Ok(Prepared::Ready { journal, command, kept }) => {
-                let running = Running { journal, command, kept, entrance: Entrance::Ask };
+                let running = Running { journal, command, kept, entrance: RunAdmission::Ask };
                 self.run(runner, taken, running, adjust).await
             }
             Ok(Prepared::Interrupted(reply)) => End::Interrupted(reply),
@@ -259,7 +238,7 @@ impl Durable {
         let store = self.runs();
         let kept = self.keeper.keep(&store, &taken.claim, &journal, asked);
         let _ = journal.attach(&store, &taken.claim).await;
-        let entrance = new.admission.map_or(Entrance::Ask, Entrance::Admitted);
+        let entrance = new.admission.map_or(RunAdmission::Ask, RunAdmission::Admitted);
         self.run(runner, taken, Running { journal, command: new.command, kept, entrance }, adjust).await
     }
 
@@ -339,20 +318,20 @@ impl Durable {
         let id = &taken.record.id;
         let written = match journal.fate() {
             // A server that shuts down hands its runs back before it cancels them.
-            Fate::Lost => return End::Lost,
+            JournalState::Lost => return End::Lost,
             _ if is_cancelled => self.write(taken, journal, RunStatus::Cancelled, reply).await,
-            Fate::Running => {
+            JournalState::Running => {
                 let status = if reply.is_error { RunStatus::Failed } else { RunStatus::Completed };
                 self.write(taken, journal, status, reply).await
             }
-            Fate::Strayed(how) => {
+            JournalState::Strayed(how) => {
                 let reason = format!("when it was run again it went another way: {how}");
                 let report = journal.report();
                 let reply = interrupted_reply(id, &reason, &report);
                 let (store, claim) = (self.runs(), taken.claim.clone());
                 blocking(move || store.interrupt(&claim, &reason, report)).await.map(|_| End::Interrupted(reply))
             }
-            Fate::Suspended(question) => self.suspend(taken, journal, question).await.map(End::Suspended),
+            JournalState::Suspended(question) => self.suspend(taken, journal, question).await.map(End::Suspended),
         };
         written.unwrap_or_else(|error| {
             tracing::warn!(run = %id, %error, "the end of a run could not be written");
@@ -387,7 +366,7 @@ impl Durable {
                     status = RunStatus::Failed;
                     reply = RunReply { text: format!("ValueError: {error}"), parts: Vec::new(), is_error: true };
                 }
-                Err(RunStoreError::State(error)) if !matches!(journal.fate(), Fate::Lost) => {
+                Err(RunStoreError::State(error)) if !matches!(journal.fate(), JournalState::Lost) => {
                     tracing::warn!(run = %taken.record.id, %error, "the reply of a run could not be kept yet");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -440,7 +419,7 @@ impl Durable {
 
     /// Records an unrecorded run because it must wait for a person. `None` if that is impossible.
     pub async fn park(&self, command: &str, ctx: &CallContext, journal: &Arc<Journal>) -> Option<RunReply> {
-        let Fate::Suspended(question) = journal.fate() else { return None };
+        let JournalState::Suspended(question) = journal.fate() else { return None };
         let parked = self.record(command, ctx, RunOrigin::Call, RunId::of_run(&ctx.run_id)).await;
         let taken = match parked {
             Ok(Some(taken)) => taken,
@@ -614,7 +593,7 @@ struct Running {
     journal: Arc<Journal>,
     command: String,
     kept: Kept,
-    entrance: Entrance,
+    entrance: RunAdmission,
 }
 
 enum Prepared {
@@ -673,6 +652,6 @@ fn interrupted_reply(id: &RunId, reason: &str, report: &CallReport) -> RunReply 
 
 /// The reply of a run that another server has taken over.
 pub fn lost_reply(id: &RunId) -> RunReply {
-    let text = format!("RuntimeError: another server goes on with the run\nhint: ot.resume('{id}') gives its result");
+    let text = format!("RuntimeError: another server continues the run\nhint: ot.resume('{id}') gives its result");
     RunReply { text, parts: Vec::new(), is_error: true }
 }

@@ -8,8 +8,14 @@ mod prompts;
 mod run;
 mod security;
 
+use onetool_config::AnySection;
+
 pub use names::{ALIAS, PROJECTS, SNIPPETS, TOOLS, TOPICS, aliases, projects, snippets, topics};
 pub use output::{OUTPUT, STATS, output, stats};
 pub use prompts::{PROMPTS, PromptKeys, overrides};
 pub use run::{RUN, RunKeys};
 pub use security::{SECURITY, SecurityKeys, groups, permissions, run_settings};
+
+/// The sections of this crate.
+pub const SECTIONS: &[&dyn AnySection] =
+    &[&RUN, &OUTPUT, &ALIAS, &SNIPPETS, &PROJECTS, &SECURITY, &TOOLS, &TOPICS, &PROMPTS, &STATS];

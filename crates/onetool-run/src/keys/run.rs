@@ -55,7 +55,7 @@ keys! {
         session_idle: Duration = Duration::from_mins(30), live;
         /// Packages that code can import, as pip takes them, and names of requirements files. `uv` installs them once.
         packages: Vec<String> [Shape::OneOrMore(&Shape::Text)] = Vec::new(), live, example "[pandas, numpy==2.*]";
-        /// Record every run and what it calls, so that another server goes on with it when its own ends. Background runs always are.
+        /// Record every run and what it calls, so that another server continues it when its own ends. Background runs always are.
         durable: bool = false, live;
         /// Modules of these packages that are imported ahead, so that runs need not wait for them.
         preload: Vec<String> [Shape::OneOrMore(&Shape::Text)] = Vec::new(), live, example "[pandas]";

@@ -132,13 +132,8 @@ fn server_line(server: &ServerStatus, noted: &[&HealthNote]) -> Option<String> {
 }
 
 fn clash_line(clash: &Clash) -> String {
-    let described = |origin: &Origin| match origin {
-        Origin::Native => "the built-in pack".to_owned(),
-        Origin::Worker { file } => format!("the file {}", file.display()),
-        Origin::Proxy { server } => format!("the server '{server}'"),
-        Origin::Bundle { .. } => "the bundle of this name".to_owned(),
-    };
-    format!("pack {}: {} answers, {} is left out", clash.name, described(&clash.winner), described(&clash.loser))
+    let (winner, loser) = (clash.winner.describe(), clash.loser.describe());
+    format!("pack {}: {winner} answers, {loser} is left out", clash.name)
 }
 
 /// Folders that cannot be written to; of nested folders, only the outermost.

@@ -22,6 +22,6 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             Ok("OK: Configuration reloaded")
         })
     })
-    .with_returns("str", "OK, once the new configuration is in force")
+    .with_returns("str", "OK, once the new configuration is in effect")
     .with_example("ot.reload()")
 }

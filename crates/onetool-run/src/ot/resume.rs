@@ -160,7 +160,7 @@ async fn go_on(
     .await;
     match end {
         End::Finished(reply) | End::Suspended(reply) | End::Interrupted(reply) => given(reply),
-        End::Lost => Err(ToolError::unavailable("another server goes on with the run; ask again")),
+        End::Lost => Err(ToolError::unavailable("another server continues the run; ask again")),
     }
 }
 

@@ -31,13 +31,13 @@ pub struct Refusal {
 }
 
 /// How a run is admitted.
-pub(crate) enum Entrance {
+pub(crate) enum RunAdmission {
     /// Admission has not been requested yet.
     Ask,
     Admitted(Admission),
 }
 
-impl Entrance {
+impl RunAdmission {
     /// Returns the run's slot, if it needs one.
     pub(super) async fn enter(self, shared: &Shared, ctx: &CallContext) -> Result<Option<RunSlot>, ToolError> {
         match self {
@@ -73,7 +73,7 @@ impl Runner {
     /// Runs a command that was admitted.
     pub async fn run_admitted(&self, command: &str, ctx: CallContext, admission: Admission) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, None, ctx, settings, Entrance::Admitted(admission)).await
+        self.run_as(command, None, ctx, settings, RunAdmission::Admitted(admission)).await
     }
 }
 

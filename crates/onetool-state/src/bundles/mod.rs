@@ -16,7 +16,7 @@ mod changes;
 mod draft;
 mod error;
 mod feed;
-mod intake;
+mod import_plan;
 mod keeper;
 mod limits;
 mod model;
@@ -51,7 +51,7 @@ pub use auth::{
 pub use builtin::{BuiltInBundle, BuiltInTool};
 pub use draft::{BundleDraft, PackedDraft, Precondition, ToolDraft, Written};
 pub use error::BundleError;
-pub use intake::{Intake, IntakeBundle};
+pub use import_plan::{ImportPlan, ImportTarget};
 pub use limits::Limits;
 pub use model::{Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding, Tool};
 pub use names::{BundleId, NameError, Slug, ToolId, Version};

@@ -114,7 +114,7 @@ pub(super) struct Shared {
     /// One change at a time in this process, so that only one thread waits for the lock file.
     pub(super) writer: Mutex<()>,
     pub(super) generation: AtomicU64,
-    pub(super) errands: Mutex<Errands>,
+    pub(super) errands: Mutex<BackgroundWork>,
     pub(super) wake: Condvar,
     pub(super) loaded: Condvar,
 }
@@ -126,7 +126,7 @@ pub(super) struct Looked {
 
 /// What the background thread is asked to do.
 #[derive(Default)]
-pub(super) struct Errands {
+pub(super) struct BackgroundWork {
     pub(super) loaded: bool,
     pub(super) stop: bool,
     pub(super) deep_scan: bool,

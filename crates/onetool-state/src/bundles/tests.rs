@@ -129,8 +129,8 @@ fn an_imported_bundles_name_is_free_for_one_of_many() {
             }
             let tools =
                 ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it").into()));
-            let intake = Intake { bundle: IntakeBundle::New(Box::new(draft)), tools: tools.into() };
-            match store.take_in(&intake) {
+            let plan = ImportPlan { bundle: ImportTarget::New(Box::new(draft)), tools: tools.into() };
+            match store.take_in(&plan) {
                 Ok(_) => true,
                 Err(error) => {
                     assert!(matches!(error, BundleError::Conflict(_)), "{error}");
@@ -160,7 +160,7 @@ fn tools_that_are_imported_twice_are_there_once() {
         let outcomes: Vec<bool> = std::thread::scope(|scope| {
             let take = |store: &BundleStore| {
                 let tools = vec![(slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it").into())];
-                store.take_in(&Intake { bundle: IntakeBundle::Existing(bundle), tools }).is_ok()
+                store.take_in(&ImportPlan { bundle: ImportTarget::Existing(bundle), tools }).is_ok()
             };
             let handles: Vec<_> = stores.iter().map(|store| scope.spawn(move || take(store))).collect();
             handles.into_iter().map(|handle| handle.join().unwrap()).collect()

@@ -78,7 +78,7 @@ impl RunStore {
     pub fn hand_over(&self, claim: &Claim) -> Result<(), RunStoreError> {
         self.update_held(claim, |record| {
             record.status = RunStatus::Queued;
-            record.message = Some("its server was stopped; another one goes on with it".to_owned());
+            record.message = Some("its server was stopped; another one continues it".to_owned());
         })?;
         self.give_back(claim, Rest::Waiting)
     }

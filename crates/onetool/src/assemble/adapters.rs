@@ -44,7 +44,7 @@ impl SharedSettings {
         if let Some((_, rules)) = known.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &settings)) {
             return rules.clone();
         }
-        let rules = Arc::new(settings.file_pack.clone().with_guard(governing::guard(&settings)));
+        let rules = Arc::new(settings.packs.file.clone().with_guard(governing::guard(&settings)));
         *known = Some((settings, rules.clone()));
         rules
     }

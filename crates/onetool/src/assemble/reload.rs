@@ -61,13 +61,13 @@ fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
     let broken: Vec<String> =
         new.unreadable.iter().filter(|path| was_good(path)).map(|path| path.display().to_string()).collect();
     let of_broken = new.notes.iter().filter(|note| broken.contains(&note.subject)).map(|note| HealthNote {
-        message: format!("{}; the last good configuration stays in force until this is fixed", note.message),
+        message: format!("{}; the last good configuration stays in effect until this is fixed", note.message),
         ..note.clone()
     });
     let of_gone = new.absent.iter().filter(|path| was_good(path)).map(|path| HealthNote {
         severity: Severity::Error,
         subject: path.display().to_string(),
-        message: "this file is gone; the last good configuration stays in force until it is back, or until onetool \
+        message: "this file is gone; the last good configuration stays in effect until it is back, or until onetool \
                   is restarted"
             .to_owned(),
     });

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use indexmap::IndexMap;
 use onetool_bundles::GatedSource;
-use onetool_packs::{file, llm, standard, web};
+use onetool_packs::{PackServices, PackSettings, fixed_packs, replaceable_packs};
 use onetool_run::{
     LearnedShapes, SavedSource, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack,
 };
@@ -92,8 +92,7 @@ pub(super) fn parts(
 
 /// Native packs that a user's pack of the same name replaces.
 pub(super) fn replaceable(settings: &Resolved) -> Arc<dyn ToolSource> {
-    let packs = vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())];
-    Arc::new(NativeSource::new(packs))
+    Arc::new(NativeSource::new(replaceable_packs(&settings.packs)))
 }
 
 /// The native packs. `ot` reports on its app; without one, only the names of its functions are available.
@@ -105,12 +104,12 @@ pub(super) fn native_packs(
 ) -> Vec<NativePack> {
     let results = StoredResults(ResultStore::new(state, settings.output.retention()));
     let view: Weak<dyn ToolboxView> = app.unwrap_or_else(Weak::new);
-    vec![
-        ot_pack(view, stats.clone()),
-        file::pack(settings.file_pack.clone().with_guard(governing::guard(settings))),
-        standard::pack(Arc::new(results), state.documents()),
-        project_pack(&settings.projects),
-    ]
+    let file = settings.packs.file.clone().with_guard(governing::guard(settings));
+    let services = PackServices { results: Arc::new(results), documents: state.documents() };
+    let mut packs = vec![ot_pack(view, stats.clone())];
+    packs.extend(fixed_packs(&PackSettings { file, ..settings.packs.clone() }, services));
+    packs.push(project_pack(&settings.projects));
+    packs
 }
 
 /// Documentation addresses by pack, from `servers.<name>.docs` and `tools.<pack>.docs`.

@@ -165,7 +165,7 @@ pub async fn main(args: AuditArgs, at: Location) -> anyhow::Result<ExitCode> {
     let app = super::start(at)?;
     let log = app.audit();
     let Some((trail, settings)) = log.trail() else {
-        eprintln!("error: nothing is written down\nhint: set audit.enabled to true");
+        eprintln!("error: the audit log is off\nhint: set audit.enabled to true");
         return Ok(ExitCode::FAILURE);
     };
     let (trail, horizon) = (&**trail, settings.horizon());

@@ -53,7 +53,7 @@ fn files(at: Location) -> anyhow::Result<ExitCode> {
         print(&format!("{}\n", file.display()))?;
     }
     if settings.files.is_empty() {
-        eprintln!("no configuration file; the defaults are in force\nhint: `onetool init` writes one");
+        eprintln!("no configuration file; the defaults are in effect\nhint: `onetool init` writes one");
     }
     for note in &settings.notes {
         let severity = if note.severity == Severity::Error { "error" } else { "warning" };

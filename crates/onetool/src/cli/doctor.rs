@@ -119,7 +119,7 @@ fn configuration(app: &App) -> Vec<Finding> {
         return problems;
     }
     let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
-    let detail = if files.is_empty() { "no file; the defaults are in force".to_owned() } else { files.join(", ") };
+    let detail = if files.is_empty() { "no file; the defaults are in effect".to_owned() } else { files.join(", ") };
     vec![Finding::ok("configuration", detail)]
 }
 
@@ -203,7 +203,7 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
         ServerState::Disabled
             if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) =>
         {
-            Finding::warning(&check, reason, "fix the configuration as told above")
+            Finding::warning(&check, reason, "fix the configuration as described above")
         }
         ServerState::Disabled => {
             let hint =

@@ -50,7 +50,7 @@ use crate::assemble::App;
 
 pub use location::Location;
 
-/// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
+/// One MCP server, one tool: run(command), and every other tool is pack.function(...).
 #[derive(Parser)]
 #[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
@@ -93,11 +93,11 @@ enum Command {
     Help(help::HelpArgs),
     /// Check the toolbox; exits with 1 if something does not work
     Health(health::HealthArgs),
-    /// Show how often tools were called, and what that saved
+    /// Show how often tools were called, and how much context that saved
     Stats(stats::StatsArgs),
     /// Manage MCP servers
     Servers(servers::ServersArgs),
-    /// List the configuration files that are read, or print what they may say
+    /// List the configuration files that are read, or print the reference of their keys
     Config(config::ConfigArgs),
     /// Import MCP servers from other clients
     Import(import::ImportArgs),
@@ -105,9 +105,9 @@ enum Command {
     Export(import::ExportArgs),
     /// Check the installation: configuration, uv, Python, sandbox, servers, secrets, disk
     Doctor(doctor::DoctorArgs),
-    /// Make, list and revoke tokens for people and programs that use this server
+    /// Create, list and revoke tokens for people and programs that use this server
     Tokens(tokens::TokensArgs),
-    /// Show who did what
+    /// Show the audit log: who did what
     Audit(audit::AuditArgs),
     /// Move shared state between files and a database
     State(state::StateArgs),
@@ -123,9 +123,9 @@ enum Command {
     Saved(saved::SavedArgs),
     /// List, show, cancel, resume or abandon background runs
     Runs(runs::RunsArgs),
-    /// Allow a call that waits for a person, or list what waits
+    /// Allow a call that waits for approval, or list such calls
     Approve(runs::ApproveArgs),
-    /// Refuse a call that waits for a person
+    /// Refuse a call that waits for approval
     Deny(runs::DenyArgs),
     /// Trust what came with this folder's repository, after showing what it would run
     Trust(trust::TrustArgs),

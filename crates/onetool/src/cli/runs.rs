@@ -28,7 +28,7 @@ Examples:
   onetool runs list
   onetool runs show 0191c2d4
   onetool runs cancel 0191c2d4
-  onetool runs resume 0191c2d4            go on; calls whose outcome is unknown are made again
+  onetool runs resume 0191c2d4            calls whose outcome is unknown are made again
   onetool runs resume 0191c2d4 --unknown raise
   onetool runs abandon 0191c2d4";
 
@@ -44,58 +44,58 @@ enum RunsCommand {
     /// List background runs and runs that wait for a permission, the newest first
     #[command(after_help = "Examples:\n  onetool runs list\n  onetool runs list --json")]
     List(OutputArgs),
-    /// Show one, with its result, or what was done and what is unknown
+    /// Show a run: its result, or what it has done and what is unknown
     #[command(after_help = "Examples:\n  onetool runs show 0191c2d4\n  onetool runs show 0191c2d4 --json")]
     Show {
-        /// Its id, or how it begins
+        /// The run's id, or the start of it
         id: String,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// End one before its time
+    /// Cancel a run
     #[command(after_help = "Examples:\n  onetool runs cancel 0191c2d4")]
     Cancel {
-        /// Its id, or how it begins
+        /// The run's id, or the start of it
         id: String,
     },
-    /// Go on with one that was interrupted, or that waits for a server
+    /// Resume a run that was interrupted, or that waits for a server
     #[command(after_help = "Examples:\n  onetool runs resume 0191c2d4\n  onetool runs resume 0191c2d4 --unknown raise")]
     Resume {
-        /// Its id, or how it begins
+        /// The run's id, or the start of it
         id: String,
-        /// What becomes of calls of which nobody knows whether they took place
+        /// What to do about calls whose outcome is unknown
         #[arg(long, value_enum, default_value = "repeat")]
         unknown: UnknownArg,
     },
-    /// Give one up that was interrupted
+    /// Abandon an interrupted run
     #[command(after_help = "Examples:\n  onetool runs abandon 0191c2d4")]
     Abandon {
-        /// Its id, or how it begins
+        /// The run's id, or the start of it
         id: String,
     },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum UnknownArg {
-    /// They are made again
+    /// Make them again
     Repeat,
-    /// The code gets an error in their place
+    /// Raise an error in the code instead
     Raise,
 }
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  onetool approve                 list what waits
-  onetool approve 4f1c20d9        allow the call; its run goes on";
+  onetool approve                 list the calls that wait
+  onetool approve 4f1c20d9        allow the call; its run continues";
 
 const DENY_EXAMPLES: &str = "\
 Examples:
-  onetool deny 4f1c20d9           refuse the call; its run goes on with an error";
+  onetool deny 4f1c20d9           refuse the call; its run continues with an error";
 
 #[derive(Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub struct ApproveArgs {
-    /// The approval's id, or how it begins; without it, what waits is listed
+    /// The approval's id, or the start of it; without it, the waiting calls are listed
     id: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
@@ -104,7 +104,7 @@ pub struct ApproveArgs {
 #[derive(Args)]
 #[command(after_help = DENY_EXAMPLES)]
 pub struct DenyArgs {
-    /// The approval's id, or how it begins
+    /// The approval's id, or the start of it
     id: String,
 }
 

@@ -84,9 +84,9 @@ enum ServersCommand {
         /// The server's name
         name: String,
     },
-    /// Sign in to a server that wants that (OAuth)
+    /// Sign in to a server that requires it (OAuth)
     #[command(
-        after_help = "The browser comes back by itself. Where it can't (on another machine), paste the address that it ends at, or\nthe code in it.\n\nExamples:\n  onetool servers login linear\n  onetool servers login linear --no-browser"
+        after_help = "The browser returns to OneTool after the sign-in. If it cannot, because it runs on another\nmachine, paste the address that it ends at, or the code in that address.\n\nExamples:\n  onetool servers login linear\n  onetool servers login linear --no-browser"
     )]
     Login(login::LoginArgs),
     /// Sign out of a server

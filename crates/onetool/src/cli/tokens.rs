@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use onetool_sdk::Door;
+use onetool_sdk::EntryPoint;
 use onetool_state::access_tokens::{NewToken, TokenRecord};
 use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
 use serde_json::{Value as Json, json};
@@ -99,7 +99,7 @@ pub async fn main(args: TokensArgs, at: Location) -> anyhow::Result<ExitCode> {
 pub(super) fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
     let error = done.as_ref().err().map(ToString::to_string);
     audit.record(AuditRecord {
-        door: Some(Door::Local.name().to_owned()),
+        door: Some(EntryPoint::Local.name().to_owned()),
         tool: Some(what),
         error: error.clone(),
         ..AuditRecord::new(AuditEvent::Admin, if error.is_some() { "error" } else { "ok" })

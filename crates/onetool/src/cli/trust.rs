@@ -12,11 +12,11 @@ use crate::untrusted::Untrusted;
 const EXAMPLES: &str = "\
 Examples:
   onetool trust                           show what came with the repository, ask, and trust this folder
-  onetool trust --yes                     trust it without a question
+  onetool trust --yes                     trust it without asking
   onetool trust --remove                  no longer trust it
   onetool trust --list                    list the folders that are trusted
 
-Other commands ask the same question where a terminal is at hand, MCP clients that can ask their user do so before the
+Other commands ask the same question in a terminal; MCP clients that can ask their user do so before the
 first run. ONETOOL_TRUST=1 in the environment trusts the folder for one process; ONETOOL_TRUST=0 asks nobody.";
 
 /// Maximum size of an answer, in bytes.
@@ -25,7 +25,7 @@ const MAX_ANSWER: u64 = 1024;
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TrustArgs {
-    /// Trust without a question
+    /// Trust the folder without asking
     #[arg(long, conflicts_with_all = ["remove", "list"])]
     yes: bool,
 

@@ -7,9 +7,7 @@ use indexmap::IndexMap;
 use onetool_bundles::{HttpSettings, ImportSettings, LOCALE, ReadyMade, SequenceSettings};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, UNTRUSTED, VERSION};
 use onetool_http::{BackgroundSettings, ServerSettings as HttpServerSettings};
-use onetool_packs::file::FileSettings;
-use onetool_packs::llm::LlmSettings;
-use onetool_packs::web::WebSettings;
+use onetool_packs::PackSettings;
 use onetool_process::SearchPath;
 use onetool_proxy::ServerSettings;
 use onetool_run::groups::Groups;
@@ -67,11 +65,9 @@ pub struct Resolved {
     /// The audit settings.
     pub audit: AuditOptions,
     pub workers: WorkerSettings,
-    pub file_pack: FileSettings,
+    pub packs: PackSettings,
     /// Where programs are searched.
     pub search_path: SearchPath,
-    pub web_pack: WebSettings,
-    pub llm_pack: LlmSettings,
     pub bundles_dir: PathBuf,
     /// Whether bundles are trusted, so that their requests may use secrets.
     pub bundles_are_trusted: bool,
@@ -142,9 +138,9 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     check_names(&mut reader, &servers);
     let topics = keys::topics(&mut reader);
     let tools = reader.read(&keys::TOOLS);
-    let file_pack = FileSettings::read(&mut reader);
+    let packs = PackSettings::read(&mut reader);
     // Programs are not run from folders that tools can write to.
-    let search_path = SearchPath::from_environment(&file_pack.roots);
+    let search_path = SearchPath::from_environment(&packs.file.roots);
     let workers = WorkerSettings {
         project_tools: Some(own.join("tools")),
         global_tools: places.global.as_ref().map(|global| global.join("tools")),
@@ -154,8 +150,6 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         trust: reader.trust().clone(),
         ..WorkerSettings::new(&reader.read(&onetool_worker::WORKERS))
     };
-    let web_pack = WebSettings::read(&mut reader);
-    let llm_pack = LlmSettings::read(&mut reader);
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let bundles_are_trusted = reader.trust().covers_below(&bundles_dir);
@@ -184,7 +178,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let log_level = reader.read(&LOG_LEVEL);
     let log_dir = reader.read(&LOG_DIR);
     let log_dir = reader.state_folder(&["log_dir"], &log_dir);
-    reader.check_unknown(SECTIONS);
+    reader.check_unknown(&SECTIONS);
     let overrides = keys::overrides(&prompts);
     let Outcome { notes, secrets, files, unreadable, absent, passed, restart } = reader.finish();
     let mut resolved = Resolved {
@@ -212,10 +206,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         groups,
         audit,
         workers,
-        file_pack,
+        packs,
         search_path,
-        web_pack,
-        llm_pack,
         bundles_dir,
         bundles_are_trusted,
         bundle_limits,

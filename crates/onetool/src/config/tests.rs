@@ -40,7 +40,7 @@ fn all_keys() -> Vec<(Vec<String>, Shape)> {
         }
     }
     let mut found = Vec::new();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let path: Vec<String> = section.path().split('.').map(str::to_owned).collect();
         walk(&path, section.shape(), &mut found);
     }
@@ -171,7 +171,7 @@ fn sample(shape: Shape) -> Json {
 
 #[test]
 fn every_type_holds_what_its_shape_accepts() {
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let full = sample(section.shape());
         assert!(section.holds(full.clone()), "{}: {full}", section.path());
         // A default must be a value that can be written.
@@ -200,7 +200,7 @@ fn declared(path: &str, shape: Shape, found: &mut Vec<(String, Key)>) {
 
 #[test]
 fn every_key_is_documented_and_its_example_is_valid() {
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         assert!(section.doc().ends_with('.'), "{}: {}", section.path(), section.doc());
         let mut keys = Vec::new();
         declared(section.path(), section.shape(), &mut keys);

@@ -101,7 +101,7 @@ pub(super) fn protect_program(guard: &mut Guard, program: &Path) {
 pub(super) fn protect_search_path(guard: &mut Guard, settings: &Resolved) {
     let search = &settings.search_path;
     for folder in search.folders() {
-        if settings.file_pack.roots.iter().any(|root| root.starts_with(folder)) {
+        if settings.packs.file.roots.iter().any(|root| root.starts_with(folder)) {
             guard.protect_matching(folder, "*");
         } else {
             protect_program(guard, &folder.join("python3"));

@@ -52,7 +52,7 @@ async fn a_broken_file_keeps_the_last_good_state_until_it_is_fixed() {
     let version = client.ok("v()").await;
     project.write(".onetool/onetool.yaml", "alias: {v: [ot.version\n");
     let health = until(&client, "ot.health()", |answer| answer.contains("invalid YAML")).await;
-    assert!(health.contains("the last good configuration stays in force"), "{health}");
+    assert!(health.contains("the last good configuration stays in effect"), "{health}");
     assert!(health.contains("degraded"), "{health}");
     assert_eq!(client.ok("v()").await, version);
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
@@ -101,7 +101,7 @@ def tell() -> str:
     project.write(".onetool/secrets.yaml", "WORD: second-word\n");
     until(&client, "teller.tell()", |answer| answer == "word: drow-dnoces").await;
     project.write(".onetool/secrets.yaml", "WORD: [third-word\n");
-    let health = until(&client, "ot.health()", |answer| answer.contains("stays in force")).await;
+    let health = until(&client, "ot.health()", |answer| answer.contains("stays in effect")).await;
     assert!(!health.contains("third-word"), "{health}");
     assert_eq!(client.ok("teller.tell()").await, "word: drow-dnoces");
     // The secret itself is never returned.

@@ -26,7 +26,7 @@ use super::approvals;
 use super::elsewhere::no_activity;
 use super::events::stream_of;
 use super::model::{ActivityReply, ActivityRow};
-use super::team::{self, Told};
+use super::team::{self, ReportedActivity};
 use crate::relay::Subject;
 use crate::{ApiError, Identity, Scope};
 
@@ -125,7 +125,7 @@ async fn stream(state: AdminState, Extension(identity): Extension<Arc<Identity>>
         let mut catalog = toolbox.now().catalog().clone();
         let mut switches = admin.switches.generation();
         let mut look = tokio::time::interval(LOOK);
-        let (mut look_at_others, mut told) = (tokio::time::interval(team::LOOK), Told::default());
+        let (mut look_at_others, mut told) = (tokio::time::interval(team::LOOK), ReportedActivity::default());
         look_at_others.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let is_open = tokio::select! {

@@ -129,7 +129,7 @@ async fn export(state: AdminState, RawQuery(query): RawQuery) -> Result<Response
 }
 
 fn off() -> ApiError {
-    ApiError::not_found("nothing is written down").with_hint("set audit.enabled to true")
+    ApiError::not_found("the audit log is off").with_hint("set audit.enabled to true")
 }
 
 fn filter(wanted: AuditQuery) -> Result<AuditFilter, ApiError> {

@@ -89,12 +89,7 @@ pub(super) fn read(state: &AdminState, identity: &Identity) -> Result<Listing, A
 }
 
 fn from_pack(pack: &Pack, is_on: impl Fn(&str) -> bool) -> PackEntry {
-    let (kind, origin) = match &pack.origin {
-        Origin::Native => (PackKind::Native, None),
-        Origin::Worker { file } => (PackKind::Python, Some(file.display().to_string())),
-        Origin::Proxy { server } => (PackKind::Mcp, Some(server.clone())),
-        Origin::Bundle { id } => (PackKind::Bundle, Some(id.clone())),
-    };
+    let kind = PackKind::of(&pack.origin);
     let tools = pack.tools.values().map(|spec| {
         let is_enabled = is_on(&spec.name);
         let row = ToolRow {
@@ -112,7 +107,7 @@ fn from_pack(pack: &Pack, is_on: impl Fn(&str) -> bool) -> PackEntry {
         kind,
         description: pack.description.clone(),
         is_enabled: true,
-        origin,
+        origin: pack.origin.place(),
         note: pack.note.clone(),
         bundle: None,
         is_switchable: false,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use onetool_run::activity::{ActivityEvent, ActivityKind, principal_of};
 use onetool_run::approvals::ApprovalRequest;
-use onetool_sdk::{Caller, Part};
+use onetool_sdk::{Origin, Part};
 use onetool_state::stats::{Bar, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -48,6 +48,17 @@ pub enum PackKind {
     Python,
     Mcp,
     Bundle,
+}
+
+impl PackKind {
+    pub(super) fn of(origin: &Origin) -> Self {
+        match origin {
+            Origin::Native => Self::Native,
+            Origin::Worker { .. } => Self::Python,
+            Origin::Proxy { .. } => Self::Mcp,
+            Origin::Bundle { .. } => Self::Bundle,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -291,7 +302,7 @@ impl From<ActivityEvent> for ActivityRow {
             at: event.at(),
             is_under_way: event.is_under_way(),
             duration_ms: event.elapsed().as_secs_f64() * 1e3,
-            caller: caller_name(event.caller).to_owned(),
+            caller: event.caller.name().to_owned(),
             principal: principal_of(&event.requester).to_owned(),
             client: event.requester.client.clone(),
             door: event.requester.door.name().to_owned(),
@@ -302,16 +313,6 @@ impl From<ActivityEvent> for ActivityRow {
             chars_in: event.chars_in,
             chars_out: event.chars_out,
         }
-    }
-}
-
-pub(super) fn caller_name(caller: Caller) -> &'static str {
-    match caller {
-        Caller::Run => "run",
-        Caller::Rest => "rest",
-        Caller::Cli => "cli",
-        Caller::Rust => "rust",
-        Caller::Tool => "tool",
     }
 }
 
@@ -356,7 +357,7 @@ impl ApprovalRow {
             tool: request.tool.to_string(),
             arguments: request.arguments,
             run: request.run_id.to_string(),
-            caller: caller_name(request.caller).to_owned(),
+            caller: request.caller.name().to_owned(),
             principal: request.requester.as_deref().map(|who| principal_of(who).to_owned()),
             client: request.requester.as_deref().and_then(|who| who.client.clone()),
             at: request.at,
@@ -608,7 +609,7 @@ pub struct ConfigProblem {
 #[serde(rename_all = "camelCase")]
 pub struct TrustReply {
     pub folder: String,
-    /// Whether everything in the folder is in force.
+    /// Whether everything in the folder is in effect.
     pub is_trusted: bool,
     /// Whether the trust is stored, and so can be revoked.
     pub is_recorded: bool,

@@ -258,7 +258,7 @@ async fn publish(team: Weak<TeamActivity>, stop: CancellationToken) {
         }
         let done = if has_ended { team.forget(&mut own).await } else { team.write(&mut own).await };
         if let Err(error) = done {
-            tracing::debug!(%error, "what is under way could not be published");
+            tracing::debug!(%error, "the active work could not be published");
         }
         if has_ended {
             return;
@@ -272,9 +272,9 @@ async fn publish(team: Weak<TeamActivity>, stop: CancellationToken) {
 
 /// The activity of other servers that a watcher was notified of.
 #[derive(Default)]
-pub(super) struct Told(HashMap<u64, ActivityRow>);
+pub(super) struct ReportedActivity(HashMap<u64, ActivityRow>);
 
-impl Told {
+impl ReportedActivity {
     /// Returns the changes: rows that began, and reported rows that have ended.
     pub(super) fn news(&mut self, rows: Vec<ActivityRow>) -> Vec<ActivityRow> {
         let mut news = Vec::new();
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_watcher_hears_of_each_row_when_it_begins_and_when_it_ends() {
-        let mut told = Told::default();
+        let mut told = ReportedActivity::default();
         let seen = |news: Vec<ActivityRow>| -> Vec<(u64, bool, bool)> {
             news.iter().map(|row| (row.id, row.is_under_way, row.error.is_some())).collect()
         };

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use onetool_run::activity::{ActivityEvent, ActivityKind, Viewer};
 use onetool_run::{Awaited, FoundKind};
-use onetool_sdk::{CallContext, Caller, Door, QualifiedName};
+use onetool_sdk::{CallContext, Caller, EntryPoint, QualifiedName};
 use onetool_state::stats::Period;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -220,7 +220,8 @@ async fn search(
         return Err(ApiError::invalid(format!("q has at most {MAX_QUERY_CHARS} characters")));
     }
     let hits = blocking(move || {
-        let ctx = CallContext { requester: identity.requester(Door::Rest, None), ..CallContext::new(Caller::Rest) };
+        let ctx =
+            CallContext { requester: identity.requester(EntryPoint::Rest, None), ..CallContext::new(Caller::Rest) };
         let found = state.admin.view.state_for(&ctx).find(&wanted);
         let mut hits: Vec<HitRow> = found
             .into_iter()

@@ -15,7 +15,7 @@ const BOM: char = '\u{feff}';
 
 /// Why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Misfit {
+pub(super) enum HunkProblem {
     /// The lines do not occur after the previous hunk.
     NotFound,
     /// The lines occur at these places (counted from 1), none of which is at the hunk's line number.
@@ -36,7 +36,7 @@ enum Strictness {
 }
 
 /// Applies all hunks; an error has the number of the hunk that does not apply.
-pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, (usize, Misfit)> {
+pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, (usize, HunkProblem)> {
     let file: Vec<&str> = text.split_inclusive('\n').map(|line| line.strip_suffix('\n').unwrap_or(line)).collect();
     let mut ended = text.is_empty() || text.ends_with('\n');
     let originally_ended = ended;
@@ -126,17 +126,17 @@ fn expected(first: usize, hunk: &Hunk) -> usize {
     if hunk.lines.iter().any(|line| line.kind != Kind::Added) { first.saturating_sub(1) } else { first }
 }
 
-fn find(file: &[&str], ended: bool, hunk: &Hunk, from: usize, shift: isize) -> Result<Fit, Misfit> {
+fn find(file: &[&str], ended: bool, hunk: &Hunk, from: usize, shift: isize) -> Result<Fit, HunkProblem> {
     let old: Vec<&HunkLine> = hunk.lines.iter().filter(|line| line.kind != Kind::Added).collect();
     let named = hunk.old_start.map(|first| expected(first, hunk).saturating_add_signed(shift));
     if old.is_empty() {
         return match named {
             Some(start) if start >= from && start <= file.len() => Ok(Fit { start, strictness: Strictness::Exact }),
             None if file.is_empty() => Ok(Fit { start: 0, strictness: Strictness::Exact }),
-            _ => Err(Misfit::Nowhere),
+            _ => Err(HunkProblem::Nowhere),
         };
     }
-    let Some(last) = file.len().checked_sub(old.len()) else { return Err(Misfit::NotFound) };
+    let Some(last) = file.len().checked_sub(old.len()) else { return Err(HunkProblem::NotFound) };
     let compared = Cell::new(0_usize);
     for strictness in [Strictness::Exact, Strictness::LineEndings, Strictness::TrailingWhitespace] {
         let fits = |start: usize| {
@@ -162,10 +162,10 @@ fn find(file: &[&str], ended: bool, hunk: &Hunk, from: usize, shift: isize) -> R
         match places.as_slice() {
             [] => {}
             [start] => return Ok(Fit { start: *start, strictness }),
-            many => return Err(Misfit::Ambiguous(many.iter().map(|start| start + 1).collect())),
+            many => return Err(HunkProblem::Ambiguous(many.iter().map(|start| start + 1).collect())),
         }
     }
-    Err(Misfit::NotFound)
+    Err(HunkProblem::NotFound)
 }
 
 fn same(file: &str, patch: &str, strictness: Strictness) -> bool {

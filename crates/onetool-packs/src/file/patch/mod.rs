@@ -8,7 +8,7 @@ mod parse;
 
 use std::path::PathBuf;
 
-use hunks::Misfit;
+use hunks::HunkProblem;
 use indexmap::IndexMap;
 use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
 use parse::{FilePatch, Hunk, Kind};
@@ -206,16 +206,16 @@ fn with_hunks(shown: &str, text: &str, hunks: &[Hunk]) -> Result<String, ToolErr
             return ToolError::value_error(format!("{which} does not fit: the patch is applied to {shown} already"));
         }
         match misfit {
-            Misfit::Nowhere => {
+            HunkProblem::Nowhere => {
                 ToolError::value_error(format!("{which} says neither by line number nor by context where it goes"))
                     .with_hint("add lines around the change as context")
             }
-            Misfit::Ambiguous(lines) => {
+            HunkProblem::Ambiguous(lines) => {
                 let lines: Vec<String> = lines.iter().take(20).map(ToString::to_string).collect();
                 ToolError::value_error(format!("{which} fits at more than one place: lines {}", lines.join(", ")))
                     .with_hint("add lines around the change as context, or the right line number")
             }
-            Misfit::NotFound => {
+            HunkProblem::NotFound => {
                 let old: Vec<&str> =
                     hunk.lines.iter().filter(|line| line.kind != Kind::Added).map(|line| line.text.as_str()).collect();
                 let near = nearest::describe(text, &old.join("\n")).map(|near| format!("; {near}")).unwrap_or_default();

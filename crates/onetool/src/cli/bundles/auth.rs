@@ -23,7 +23,7 @@ pub(super) struct TestArgs {
     /// The bundle's id or slug
     bundle: String,
 
-    /// A tool with auth of its own
+    /// A tool that has its own authentication
     #[arg(long, short, value_name = "TOOL")]
     tool: Option<String>,
 

@@ -43,11 +43,11 @@ pub(super) struct ImportArgs {
     #[arg(long, short, value_name = "PATTERN")]
     pattern: Vec<String>,
 
-    /// Where the API is, if the document does not say or another is meant
+    /// Address of the API, instead of the one in the document
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
-    /// What happens to what is there already
+    /// What to do with tools that exist already
     #[arg(long, value_enum, default_value_t = Conflict::Fail)]
     on_conflict: Conflict,
 

@@ -43,7 +43,7 @@ enum BundlesCommand {
     /// Show a bundle as JSON
     #[command(after_help = "Examples:\n  onetool bundles show weather")]
     Show(BundleArgs),
-    /// Create or replace a bundle from JSON; a deleted one comes back
+    /// Create or replace a bundle from JSON; a deleted one is restored
     #[command(
         after_help = "Examples:\n  echo '{\"displayName\": \"Weather\"}' | onetool bundles put weather\n  onetool bundles put weather bundle.json"
     )]

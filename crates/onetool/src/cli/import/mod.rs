@@ -45,7 +45,7 @@ pub struct ImportArgs {
     /// Files to read instead of the ones that clients are known to have
     files: Vec<PathBuf>,
 
-    /// Import from this client alone, and replace its servers by OneTool (repeatable)
+    /// Import only from this client, and replace its servers by OneTool (repeatable)
     #[arg(long, value_enum, value_name = "CLIENT", conflicts_with = "files")]
     client: Vec<Client>,
 

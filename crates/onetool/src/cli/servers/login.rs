@@ -20,7 +20,7 @@ pub struct LoginArgs {
     #[arg(long)]
     no_browser: bool,
 
-    /// Register anew instead of using the client of the last sign-in
+    /// Register a new client instead of using that of the last sign-in
     #[arg(long)]
     new_client: bool,
 }

@@ -108,6 +108,24 @@ async fn a_failing_step_ends_the_sequence_and_says_which() {
 }
 
 #[tokio::test]
+async fn a_step_does_not_report_for_its_sequence() {
+    let (mut f, _) = prepared().await;
+    f.project = project(&f.upstream, "server: {invoke_timeout: 1}\n");
+    f.server = f.project.serve_http().await;
+    let bundle = f.bundle("api").await;
+    f.tool(&bundle, "quick", "v1", f.get("/quick")).await;
+    f.tool(&bundle, "slow", "v1", f.get("/slow")).await;
+    let steps = json!([
+        {"id": "quick", "tool": "api.quick"},
+        {"id": "slow", "tool": "api.slow", "dependsOn": ["quick"]},
+    ]);
+    let path = f.tool(&bundle, "late", "v1", sequence(steps, json!(null))).await;
+    let (status, reply) = f.invoke(&path, json!({})).await;
+    assert_eq!((status, &reply["error"]["code"]), (504, &json!("timeout")), "{reply}");
+    assert_eq!((&reply["meta"]["status"], &reply["meta"]["attempts"]), (&Json::Null, &Json::Null), "{reply}");
+}
+
+#[tokio::test]
 async fn a_step_is_retried_only_where_that_is_safe() {
     let (f, bundle) = prepared().await;
     let retried = |tool: &str, more: Json| {

@@ -18,14 +18,14 @@ use super::store::{BundleStore, LOAD_WAIT, Neighbours};
 
 /// Tools to store together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Intake {
-    pub bundle: IntakeBundle,
+pub struct ImportPlan {
+    pub bundle: ImportTarget,
     pub tools: Vec<(Slug, Version, PackedDraft)>,
 }
 
 /// The bundle that the tools are added to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum IntakeBundle {
+pub enum ImportTarget {
     New(Box<BundleDraft>),
     Existing(BundleId),
 }
@@ -50,12 +50,12 @@ impl Neighbours for Together<'_> {
 
 impl BundleStore {
     /// Stores tools together; on an error, none is stored.
-    pub fn take_in(&self, intake: &Intake) -> Result<BundleView, BundleError> {
+    pub fn take_in(&self, plan: &ImportPlan) -> Result<BundleView, BundleError> {
         let shared = &self.shared;
         shared.wait_loaded(LOAD_WAIT);
         let turn = shared.writer.lock();
         let id = shared.retried(|seen| {
-            let (id, bundle, documents) = self.decide(intake)?;
+            let (id, bundle, documents) = self.decide(plan)?;
             // The name of a new bundle is unique among all bundles; those of tools only within the bundle.
             let prefix = if bundle.is_some() { String::new() } else { format!("{id}/") };
             let documents: Vec<(Key, Vec<u8>)> =
@@ -68,19 +68,19 @@ impl BundleStore {
     }
 
     /// Checks whether tools could be stored together, and stores nothing.
-    pub fn check_in(&self, intake: &Intake) -> Result<(), BundleError> {
+    pub fn check_in(&self, plan: &ImportPlan) -> Result<(), BundleError> {
         self.shared.wait_loaded(LOAD_WAIT);
-        self.decide(intake).map(drop)
+        self.decide(plan).map(drop)
     }
 
     /// Returns the checked documents to write: the tools, and the bundle if it is new.
     #[expect(clippy::type_complexity, reason = "documents are a key and a text")]
-    fn decide(&self, intake: &Intake) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
+    fn decide(&self, plan: &ImportPlan) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
         let shared = &self.shared;
         let state = shared.state.read();
         let now = now();
-        let (bundle, is_new): (Bundle, bool) = match &intake.bundle {
-            IntakeBundle::New(draft) => {
+        let (bundle, is_new): (Bundle, bool) = match &plan.bundle {
+            ImportTarget::New(draft) => {
                 let id = BundleId::generate();
                 require_free_slug(&state, id, &draft.slug)?;
                 let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
@@ -95,7 +95,7 @@ impl BundleStore {
                 (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
                 (bundle, true)
             }
-            IntakeBundle::Existing(id) => {
+            ImportTarget::Existing(id) => {
                 let entry = state.live(*id)?;
                 if entry.bundle.is_built_in {
                     return Err(BundleError::BuiltIn(format!("bundle {id} takes no tools")));
@@ -105,33 +105,33 @@ impl BundleStore {
             }
         };
         let present = if is_new { 0 } else { state.live(bundle.id)?.tools.len() };
-        if present + intake.tools.len() > shared.limits.tools_per_bundle {
+        if present + plan.tools.len() > shared.limits.tools_per_bundle {
             return Err(BundleError::Limit(format!(
                 "a bundle may have at most {} tools (bundles.max_tools_per_bundle)",
                 shared.limits.tools_per_bundle
             )));
         }
-        if state.tools.values().filter(|tool| !tool.is_built_in).count() + intake.tools.len() > shared.limits.tools {
+        if state.tools.values().filter(|tool| !tool.is_built_in).count() + plan.tools.len() > shared.limits.tools {
             return Err(BundleError::Limit(format!(
                 "there may be at most {} tools (bundles.max_tools)",
                 shared.limits.tools
             )));
         }
         let mut coming: HashMap<String, Vec<_>> = HashMap::new();
-        for (slug, version, draft) in &intake.tools {
+        for (slug, version, draft) in &plan.tools {
             let calls = draft.implementation().calls();
             let name = format!("{}.{}", bundle.slug.identifier(), slug.identifier());
             coming.entry(name).or_default().push((version.to_string(), calls));
         }
         let together = Together { state: &state, coming };
         let mut names = std::collections::HashSet::new();
-        for (slug, version, _) in &intake.tools {
+        for (slug, version, _) in &plan.tools {
             let is_taken = !is_new && state.find(bundle.id, slug, version).is_ok();
             if is_taken || !names.insert((slug, version)) {
                 return Err(BundleError::Conflict(format!("there is a tool {slug} {version} already")));
             }
         }
-        let documents = in_parallel(&intake.tools, |(slug, version, draft)| {
+        let documents = in_parallel(&plan.tools, |(slug, version, draft)| {
             let tool = new_tool(bundle.id, (slug, version), draft.open(), now);
             let checked = tool.translations.check().and_then(|()| (shared.check)(&bundle, &tool, &together));
             checked.map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
