@@ -5,8 +5,10 @@
 //! every entry in both engines; `tests/choices.rs` repeats that and fails when something has changed.
 //! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
 
+mod caught;
 mod differences;
 mod effects;
+mod integers;
 mod nesting;
 mod survey;
 mod table;
