@@ -415,6 +415,15 @@ def _dotted(node):
     return None
 
 
+def _chain(node, name):
+    """Returns `["a", "b"]` of `name.a.b`, or None."""
+    chain = []
+    while isinstance(node, _ast.Attribute):
+        chain.insert(0, node.attr)
+        node = node.value
+    return chain if isinstance(node, _ast.Name) and node.id == name and len(chain) > 1 else None
+
+
 def _file_tool(function, path, arguments):
     return HostFunction("file", function)(path, **arguments)
 
@@ -494,7 +503,21 @@ class Run:
                     __import__("%s.%s" % (name, attribute))
         except ImportError:
             return None
+        for chain in filter(None, (_chain(node, name) for node in walk(tree))):
+            self.import_along(module, chain)
         return module
+
+    def import_along(self, module, chain):
+        """Imports the submodules that a chain of attributes names, as in `xml.etree.ElementTree.parse`."""
+        for attribute in chain:
+            if not hasattr(module, attribute):
+                try:
+                    __import__("%s.%s" % (module.__name__, attribute))
+                except ImportError:
+                    return
+            module = getattr(module, attribute, None)
+            if type(module) is not type(_sys):
+                return
 
     def compile(self):
         tree = parse(self.source, self.name)
@@ -527,6 +550,10 @@ class Run:
 
     def prepare(self):
         _files.install(self.source)
+        if "signal" in self.source:
+            import signal
+
+            signal.alarm = signal.setitimer = _no_alarm
         _sys.argv = [self.name]
         if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
             import linecache
@@ -648,6 +675,8 @@ class Run:
             message = _with_version(message, error.text or "")
         if isinstance(error, PermissionError) and error.errno == 1 and message.startswith("[Errno 1] Operation not permitted"):
             message += _why_refused(error)
+        if isinstance(error, (AttributeError, ImportError)):
+            message = _with_version_of_name(error, message)
         if isinstance(error, ImportError) and "None in sys.modules" in message:
             message = "%s is not available in the sandbox" % (error.name or "this module")
         if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
@@ -714,6 +743,47 @@ _NEWER = (
 )
 
 
+# Names of the standard library and the Python version that introduced them.
+_NEWER_NAMES = {
+    (3, 11): """asyncio.Runner asyncio.TaskGroup asyncio.timeout asyncio.timeout_at contextlib.chdir datetime.UTC enum.StrEnum
+        hashlib.file_digest math.cbrt math.exp2 operator.call re.NOFLAG tomllib typing.Self typing.LiteralString typing.Never
+        typing.NotRequired typing.Required typing.assert_never typing.assert_type typing.dataclass_transform
+        typing.get_overloads typing.reveal_type typing.TypeVarTuple typing.Unpack""",
+    (3, 12): """Path.walk Path.with_segments asyncio.eager_task_factory calendar.Day calendar.Month itertools.batched
+        math.sumprod random.binomialvariate statistics.kde sys.monitoring typing.TypeAliasType typing.override
+        collections.abc.Buffer inspect.markcoroutinefunction inspect.getasyncgenstate""",
+    (3, 13): """Path.from_uri Path.full_match base64.z85decode base64.z85encode copy.replace math.fma os.process_cpu_count
+        queue.ShutDown random.main statistics.kde statistics.kde_random typing.NoDefault typing.ReadOnly typing.TypeIs
+        typing.get_protocol_members typing.is_protocol warnings.deprecated asyncio.QueueShutDown""",
+    (3, 14): """Path.copy Path.copy_into Path.move Path.move_into functools.Placeholder annotationlib compression
+        string.templatelib concurrent.interpreters pathlib.types heapq.heapify_max heapq.heappop_max heapq.heappush_max
+        io.Reader io.Writer operator.is_none operator.is_not_none""",
+}
+
+
+def _with_version_of_name(error, message):
+    """Returns the message of a missing name of the standard library with the Python version that has it."""
+    owner = getattr(error, "obj", None)
+    if isinstance(error, ModuleNotFoundError):
+        wanted = error.name
+    elif isinstance(error, ImportError):
+        wanted = "%s.%s" % (error.name, message.partition("cannot import name '")[2].partition("'")[0])
+    elif type(owner) is type(_sys):
+        wanted = "%s.%s" % (owner.__name__, error.name)
+    else:
+        kind = owner if isinstance(owner, type) else type(owner)
+        if not any(base.__name__ == "Path" and base.__module__.startswith("pathlib") for base in kind.__mro__):
+            return message
+        wanted = "Path.%s" % error.name
+    this = _sys.version_info[:2]
+    for since, names in _NEWER_NAMES.items():
+        if since > this and wanted in names.split():
+            reason = "it needs Python %d.%d; this is %d.%d" % (*since, *this)
+            enough = max(since, (3, 13))
+            return '%s; %s\nhint: set run.python: "%d.%d"; with uv, a version is enough' % (message, reason, *enough)
+    return message
+
+
 def _with_version(message, line):
     """Returns a syntax error's message with the Python version that accepts it. The sender has parsed the program with
     the newest grammar."""
@@ -766,6 +836,11 @@ _REFUSED_EVENTS.update(
         "hint: open(path, 'w') writes a file anew; shutil.copy(source, target) copies one",
     )
 )
+_NO_SIGNALS = (
+    "code in the sandbox can send no signals and set no alarms\n"
+    "hint: asyncio.wait_for(..., timeout=seconds) limits a wait; run.timeout limits a run"
+)
+_NETWORK_FAMILIES = (2, 10, 23, 30)  # AF_INET, and AF_INET6 of different systems
 _NO_DATABASE_FILE = (
     "SQLite cannot open files in the sandbox\n"
     "hint: sqlite3.connect(':memory:') works; con.deserialize(open(path, 'rb').read()) loads a database file into it, and "
@@ -773,10 +848,18 @@ _NO_DATABASE_FILE = (
 )
 
 
+def _no_alarm(*_):
+    raise PermissionError(1, _NO_SIGNALS)
+
+
 def _explain(event, arguments, refused=_REFUSED_EVENTS):
     """Refuses with a reason what the kernel would refuse with an error number. The kernel is the wall, not this."""
     if event in refused:
         raise PermissionError(1, refused[event])
+    if event == "socket.__new__" and arguments[1] in _NETWORK_FAMILIES:
+        raise PermissionError(1, _NO_NETWORK)
+    if event in ("os.kill", "os.killpg") and arguments[0] != _os.getpid():
+        raise PermissionError(1, _NO_SIGNALS)
     if event == "sqlite3.connect" and not any(part in str(arguments[0]) for part in (":memory:", "mode=memory")):
         raise PermissionError(1, _NO_DATABASE_FILE)
 

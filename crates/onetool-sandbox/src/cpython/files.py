@@ -35,6 +35,7 @@ _NUMBERS = {
 }
 
 
+_NO_HOME = "the home folder is not known in the sandbox; give the path in full, or start it at the working folder with ./"
 _NO_FILES = "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)"
 
 
@@ -336,6 +337,8 @@ class _Files:
             raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
         if path.startswith(_MEMORY + "/") or path == _MEMORY:
             return _os.path.normpath(path)
+        if path == "~" or path.startswith("~/"):
+            raise PermissionError(_errno.EACCES, _NO_HOME, path)
         if not path.startswith("/") and self.cwd != self.folder:
             path = _os.path.join(self.cwd, path)
         return path
@@ -553,6 +556,27 @@ class _Files:
             made.append(_Entry(name, full, kind, self.status(full, kind, size, modified, mode)))
         return _Scan(made)
 
+    def walking(self, real):
+        """Returns `os.walk` that raises if it may not list the folder at its top, which would look empty."""
+
+        def walk(top, topdown=True, onerror=None, followlinks=False):
+            def failed(error):
+                if isinstance(error, PermissionError) and error.filename in (_os.fspath(top), self.path(top)):
+                    raise error
+
+            return real(top, topdown, onerror or failed, followlinks)
+
+        return walk
+
+    def check_listed(self, path):
+        """Raises if the program may not list a folder. One that is missing is no error."""
+        path = _os.fspath(path)
+        try:
+            if not self.is_own(path) and not self.in_memory(self.path(path)):
+                self.entries(path) if _os.path.isabs(path) else self.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+
     def getcwd(self):
         return self.cwd or "/"
 
@@ -681,6 +705,7 @@ class _Files:
             self.replace(_os, name, getattr(self, name))
         for name, function in (("open", self.os_open), ("unlink", self.remove), ("replace", self.rename)):
             self.replace(_os, name, function)
+        self.replace(_os, "walk", self.walking(_os.walk))
         for name, test in self.tests().items():
             for module in (_os.path, genericpath):
                 if hasattr(module, name):
@@ -697,7 +722,17 @@ class _Files:
             elif not exist_ok:
                 raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), str(path))
 
+        def checked(real):
+            def function(path, *arguments, **options):
+                self.check_listed(path)
+                return real(path, *arguments, **options)
+
+            return function
+
         self.replace(pathlib.Path, "touch", touch)
+        for name in ("glob", "rglob", "walk"):
+            if hasattr(pathlib.Path, name):
+                self.replace(pathlib.Path, name, checked(getattr(pathlib.Path, name)))
 
     def install_shutil(self):
         import shutil
