@@ -499,7 +499,7 @@ class Run:
             if isinstance(vars(module).get(name), type) and all(hasattr(vars(module)[name], each) for each in attributes):
                 return vars(module)[name] if any(not hasattr(module, each) for each in attributes) else module
             for attribute in attributes:
-                if not hasattr(module, attribute):
+                if not hasattr(module, attribute) and _version_of("%s.%s" % (name, attribute)) is None:
                     __import__("%s.%s" % (name, attribute))
         except ImportError:
             return None
@@ -750,10 +750,10 @@ _NEWER_NAMES = {
         typing.NotRequired typing.Required typing.assert_never typing.assert_type typing.dataclass_transform
         typing.get_overloads typing.reveal_type typing.TypeVarTuple typing.Unpack""",
     (3, 12): """Path.walk Path.with_segments asyncio.eager_task_factory calendar.Day calendar.Month itertools.batched
-        math.sumprod random.binomialvariate statistics.kde sys.monitoring typing.TypeAliasType typing.override
+        math.sumprod random.binomialvariate sys.monitoring typing.TypeAliasType typing.override
         collections.abc.Buffer inspect.markcoroutinefunction inspect.getasyncgenstate""",
     (3, 13): """Path.from_uri Path.full_match base64.z85decode base64.z85encode copy.replace math.fma os.process_cpu_count
-        queue.ShutDown random.main statistics.kde statistics.kde_random typing.NoDefault typing.ReadOnly typing.TypeIs
+        queue.ShutDown statistics.kde statistics.kde_random typing.NoDefault typing.ReadOnly typing.TypeIs
         typing.get_protocol_members typing.is_protocol warnings.deprecated asyncio.QueueShutDown""",
     (3, 14): """Path.copy Path.copy_into Path.move Path.move_into functools.Placeholder annotationlib compression
         string.templatelib concurrent.interpreters pathlib.types heapq.heapify_max heapq.heappop_max heapq.heappush_max
@@ -775,13 +775,19 @@ def _with_version_of_name(error, message):
         if not any(base.__name__ == "Path" and base.__module__.startswith("pathlib") for base in kind.__mro__):
             return message
         wanted = "Path.%s" % error.name
-    this = _sys.version_info[:2]
+    since = _version_of(wanted)
+    if since is None:
+        return message
+    reason = "it needs Python %d.%d; this is %d.%d" % (*since, *_sys.version_info[:2])
+    return '%s; %s\nhint: set run.python: "%d.%d"; with uv, a version is enough' % (message, reason, *max(since, (3, 13)))
+
+
+def _version_of(name):
+    """Returns the version that introduced a name of the library, if this Python is older."""
     for since, names in _NEWER_NAMES.items():
-        if since > this and wanted in names.split():
-            reason = "it needs Python %d.%d; this is %d.%d" % (*since, *this)
-            enough = max(since, (3, 13))
-            return '%s; %s\nhint: set run.python: "%d.%d"; with uv, a version is enough' % (message, reason, *enough)
-    return message
+        if since > _sys.version_info[:2] and name in names.split():
+            return since
+    return None
 
 
 def _with_version(message, line):

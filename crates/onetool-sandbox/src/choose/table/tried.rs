@@ -130,6 +130,7 @@ pub(in crate::choose) const REFUSED_BY_MONTY: &[&str] = &[
     "x.__dict__",
     "def f(): pass\nf.__name__",
     "raise SystemExit(1)",
+    "raise SystemExit",
     "object()",
     "bytes([1, 2])",
     "'é'.encode('latin-1')",
