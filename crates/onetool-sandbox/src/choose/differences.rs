@@ -386,9 +386,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
                 }
             }
             Stmt::ClassDef(class) => {
-                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__"));
+                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__" | "__next__"));
                 if class.body.iter().any(is_text) {
-                    self.differs("objects with a text of their own");
+                    self.differs("objects that are shown by their text or their items");
                 }
             }
             Stmt::If(branch) => self.shelter(&branch.test),

@@ -675,6 +675,8 @@ class Run:
             message = _with_version(message, error.text or "")
         if isinstance(error, PermissionError) and error.errno == 1 and message.startswith("[Errno 1] Operation not permitted"):
             message += _why_refused(error)
+        if isinstance(error, OSError) and type(error).__module__ in ("_dbm", "_gdbm", "dbm", "dbm.dumb"):
+            message += _NO_DBM
         if isinstance(error, (AttributeError, ImportError)):
             message = _with_version_of_name(error, message)
         if isinstance(error, ImportError) and "None in sys.modules" in message:
@@ -847,6 +849,10 @@ _NO_SIGNALS = (
     "hint: asyncio.wait_for(..., timeout=seconds) limits a wait; run.timeout limits a run"
 )
 _NETWORK_FAMILIES = (2, 10, 23, 30)  # AF_INET, and AF_INET6 of different systems
+_NO_DBM = (
+    "; shelve and dbm cannot open files in the sandbox\n"
+    "hint: json.dump(value, open(path, 'w')) stores values, and a session keeps them from run to run"
+)
 _NO_DATABASE_FILE = (
     "SQLite cannot open files in the sandbox\n"
     "hint: sqlite3.connect(':memory:') works; con.deserialize(open(path, 'rb').read()) loads a database file into it, and "
