@@ -143,6 +143,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn programs_of_the_table_run_where_they_are_right() {
+        assert!(table::programs().count() > 100);
+        for (same, code) in table::programs() {
+            let need = needs_cpython(&code).unwrap();
+            assert_eq!(need.is_none(), same, "{code}: {need:?}");
+        }
+    }
+
+    #[test]
     fn what_monty_can_stays_with_monty() {
         for code in table::TRIED_IN_MONTY {
             assert_eq!(needs_cpython(code), Ok(None), "{code}");

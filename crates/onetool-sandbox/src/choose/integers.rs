@@ -20,9 +20,6 @@ const MAX_ROUNDS: usize = 24;
 const STORING: &[&str] =
     &["heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right", "setattr", "setitem"];
 
-/// Builtins whose meaning decides what a target or a parameter is bound to.
-const FEEDING: &[&str] = &["enumerate", "filter", "map", "max", "min", "sorted", "zip"];
-
 /// Builtins that read a collection and keep no reference to it.
 const READING: &[&str] = &[
     "all",
@@ -139,6 +136,9 @@ pub(super) struct Integers<'a> {
     fed: HashSet<*const ExprLambda>,
     /// Names that are read where another name may come to mean the same object.
     aliased: HashSet<&'a str>,
+    /// Names that are read other than to call them.
+    referenced: HashSet<&'a str>,
+    callees: HashSet<*const Expr>,
     /// Names, by address, that are only read.
     read: HashSet<*const Expr>,
     /// Everything that the program stores in any collection.
@@ -186,7 +186,8 @@ impl<'a> Integers<'a> {
     }
 
     fn settle(&mut self) {
-        if !FEEDING.iter().any(|name| self.is_bound(name)) {
+        // A program that gives them another meaning is not followed.
+        if !READING.iter().any(|name| self.is_bound(name)) {
             for _ in 0..MAX_ROUNDS {
                 if !self.round() {
                     return;
@@ -292,7 +293,7 @@ impl<'a> Integers<'a> {
             Expr::Name(name) if !self.is_bound(&name.id) => match name.id.as_str() {
                 "len" | "ord" | "bool" | "isinstance" => Kind::Natural,
                 "int" => Kind::Integer,
-                "round" if arguments.len() == 1 => Kind::Integer,
+                "round" if call.arguments.len() == 1 => Kind::Integer,
                 "abs" => match first() {
                     Kind::Nothing => Kind::Nothing,
                     kind if kind.is_integer() => Kind::Natural,
@@ -366,7 +367,7 @@ impl<'a> Integers<'a> {
     fn is_one_function(&self, name: &str) -> bool {
         self.functions.get(name).is_some_and(|all| all.len() == 1)
             && !self.kinds.contains_key(name)
-            && !self.aliased.contains(name)
+            && !self.referenced.contains(name)
     }
 
     fn bind(&mut self, name: &'a str, source: Source<'a>) {
@@ -521,7 +522,7 @@ impl<'a> Integers<'a> {
         let mut is_reading = false;
         match &*call.func {
             Expr::Name(name) => {
-                self.read.insert(std::ptr::from_ref(&*call.func));
+                self.callees.insert(std::ptr::from_ref(&*call.func));
                 self.calls.push((name.id.as_str(), call));
                 is_reading = READING.contains(&name.id.as_str());
                 let key = arguments.keywords.iter().find(|one| one.arg.as_deref() == Some("key"));
@@ -644,8 +645,12 @@ impl<'a> Visitor<'a> for Integers<'a> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Name(name) if name.ctx.is_load() => {
-                if !self.read.contains(&std::ptr::from_ref(expression)) {
-                    self.aliased.insert(name.id.as_str());
+                let address = std::ptr::from_ref(expression);
+                if !self.callees.contains(&address) {
+                    self.referenced.insert(name.id.as_str());
+                    if !self.read.contains(&address) {
+                        self.aliased.insert(name.id.as_str());
+                    }
                 }
             }
             Expr::Named(named) => self.assign(&named.target, &named.value),
