@@ -18,6 +18,7 @@ pub(in crate::choose) const TRIED_IN_MONTY: &[&str] = &[
     "__format__ = 'yml'\n{'a': 1}",
     "return 5",
     "proj.onetool / 'src'",
+    "lambda *a, **k: (a, k)",
 ];
 
 /// Programs that Monty rejects or runs incorrectly.

@@ -5,13 +5,17 @@
 //! statements are ignored. Lists, ranges and other collections are followed for their items, as long as the program
 //! stores nothing else in them. **Invariant:** what is not known to be an integer is `Unknown`.
 
+mod kind;
+
 use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    Comprehension, ExceptHandler, Expr, ExprBinOp, ExprCall, ExprLambda, ExprSubscript, ModModule, Number, Operator,
+    Comprehension, ExceptHandler, Expr, ExprBinOp, ExprCall, ExprLambda, ExprSubscript, ModModule, Operator,
     Parameters, Stmt, UnaryOp,
 };
+
+use kind::{Kind, combined, integer, is_float, negated};
 
 /// Rounds until the kinds of all names must be settled; each round costs a walk through all bindings.
 const MAX_ROUNDS: usize = 24;
@@ -49,61 +53,6 @@ const READING: &[&str] = &[
     "type",
     "zip",
 ];
-
-/// What is known about a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
-    /// Nothing is bound yet; after the last round: never.
-    #[default]
-    Nothing,
-    /// An integer that is not negative.
-    Natural,
-    Integer,
-    /// A collection of such values.
-    Naturals,
-    Integers,
-    Unknown,
-}
-
-impl Kind {
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (one, Self::Nothing) | (Self::Nothing, one) => one,
-            (one, other) if one == other => one,
-            (Self::Natural | Self::Integer, Self::Natural | Self::Integer) => Self::Integer,
-            (Self::Naturals | Self::Integers, Self::Naturals | Self::Integers) => Self::Integers,
-            _ => Self::Unknown,
-        }
-    }
-
-    fn is_integer(self) -> bool {
-        matches!(self, Self::Nothing | Self::Natural | Self::Integer)
-    }
-
-    fn is_natural(self) -> bool {
-        matches!(self, Self::Nothing | Self::Natural)
-    }
-
-    /// The kind of an item of this collection.
-    fn item(self) -> Self {
-        match self {
-            Self::Nothing => Self::Nothing,
-            Self::Naturals => Self::Natural,
-            Self::Integers => Self::Integer,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The kind of a collection of this item.
-    fn collection(self) -> Self {
-        match self {
-            Self::Nothing => Self::Nothing,
-            Self::Natural => Self::Naturals,
-            Self::Integer => Self::Integers,
-            _ => Self::Unknown,
-        }
-    }
-}
 
 /// Where a name gets a value from.
 #[derive(Debug, Clone, Copy)]
@@ -702,60 +651,5 @@ fn items_of(display: &Expr) -> &[Expr] {
         Expr::Tuple(tuple) => &tuple.elts,
         Expr::List(list) => &list.elts,
         _ => &[],
-    }
-}
-
-fn combined(left: Kind, operator: Operator, right: Kind) -> Kind {
-    if left == Kind::Nothing || right == Kind::Nothing {
-        return Kind::Nothing;
-    }
-    let both = left.or(right);
-    match operator {
-        Operator::Add if both == Kind::Naturals || both == Kind::Integers => both,
-        Operator::BitOr | Operator::BitAnd | Operator::BitXor if both == Kind::Naturals || both == Kind::Integers => {
-            both
-        }
-        Operator::Sub if matches!(left, Kind::Naturals | Kind::Integers) && both != Kind::Unknown => left,
-        Operator::Mult if matches!(left, Kind::Naturals | Kind::Integers) && right.is_integer() => left,
-        Operator::Mult if matches!(right, Kind::Naturals | Kind::Integers) && left.is_integer() => right,
-        _ if !left.is_integer() || !right.is_integer() => Kind::Unknown,
-        Operator::Add | Operator::Mult | Operator::FloorDiv | Operator::BitOr | Operator::BitXor => both,
-        Operator::Sub => Kind::Integer,
-        // The sign is that of the divisor.
-        Operator::Mod => right,
-        Operator::BitAnd if left == Kind::Natural || right == Kind::Natural => Kind::Natural,
-        Operator::BitAnd => Kind::Integer,
-        Operator::LShift | Operator::RShift => left,
-        Operator::Pow if right == Kind::Natural => left,
-        Operator::Pow | Operator::Div | Operator::MatMult => Kind::Unknown,
-    }
-}
-
-/// The value of an integer that is written down.
-fn integer(value: &Expr) -> Option<u64> {
-    match value {
-        Expr::NumberLiteral(number) => match &number.value {
-            Number::Int(digits) => digits.as_u64(),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// `n` of `-n`.
-fn negated(value: &Expr) -> Option<u64> {
-    match value {
-        Expr::UnaryOp(unary) if unary.op == UnaryOp::USub => integer(&unary.operand),
-        _ => None,
-    }
-}
-
-/// Whether a value is a float if it is a number.
-fn is_float(value: &Expr) -> bool {
-    match value {
-        Expr::NumberLiteral(number) => matches!(number.value, Number::Float(_)),
-        Expr::BinOp(binary) => binary.op == Operator::Div,
-        Expr::UnaryOp(unary) => is_float(&unary.operand),
-        _ => false,
     }
 }
