@@ -137,3 +137,19 @@ totals = {}
 for key, amount in rows:
     totals[key] = totals.get(key, 0) + amount
 print("\n".join(f"{k:<3}{v:>4}" for k, v in sorted(totals.items())))
+# %%
+try:
+    {1: "a"}[3]
+except KeyError as e:
+    print(f"Key {e}", e.args[0] == 3)
+# %%
+for change in (lambda d: d.pop(7), lambda d: d[None]):
+    try:
+        change({1: 2})
+    except LookupError as e:
+        print(type(e).__name__, e, e.args)
+# %%
+try:
+    {1}.remove(2)
+except KeyError as e:
+    print(e.args)

@@ -258,3 +258,20 @@ print(unicodedata.normalize("NFD", "é").encode("ascii", "ignore"), unicodedata.
 import colorsys, cmath
 
 print([round(c, 3) for c in colorsys.rgb_to_hsv(1, 0.5, 0)], cmath.sqrt(-4))
+# %%
+from datetime import datetime
+
+d = datetime(2024, 1, 2, 3, 4, 5, 678901)
+print(d.strftime("%H:%M:%S.%f")[:-3], f"{d:%S.%f}", "{:%f}".format(d))
+# %%
+import json
+
+for text in ("{", "[1,]", "{'a': 1}", "", "nul"):
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as e:
+        print(e, e.pos)
+# %%
+"""What this program is for."""
+
+print(__doc__)

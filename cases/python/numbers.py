@@ -113,3 +113,31 @@ print(max(1, 2.5), min(3, True), sorted([1.5, 1, 2]), sum([0.1] * 3))
 # %%
 celsius = [0, 20, 37.5, 100]
 print([f"{c * 9 / 5 + 32:.1f}" for c in celsius])
+# %%
+print(1.05 ** 10, [round(1000 * 1.07 ** y, 10) for y in range(8)], pow(1.05, 10), 10 ** -6)
+# %%
+x = 1.05
+x **= 10
+y = 5.0
+y //= 0.1
+print(x, y, 5.0 // 0.1, 7.5 // 2, -7 // 2)
+# %%
+def payment(amount, rate, months):
+    r = rate / 12
+    return amount * r * (1 + r) ** months / ((1 + r) ** months - 1)
+
+
+print(payment(250000, 0.041, 360))
+# %%
+values = [1.1, 2.35, 3.7, 0.1]
+mean = sum(values) / len(values)
+print((sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5, [v ** 3 for v in values])
+# %%
+import math
+
+print([math.gamma(x / 7) for x in range(1, 30)], math.erf(0.3), math.cbrt(7), math.asinh(0.3), math.lgamma(2.7))
+# %%
+squares = [1, 2, 3]
+other = squares
+other.append(1.1)
+print([x ** 3 for x in squares])

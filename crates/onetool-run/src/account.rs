@@ -38,15 +38,28 @@ const NO_EXIT: &str = "a run needs no exit: it ends with its code, and its last 
 const SHOWN_LINE: usize = 200;
 
 pub(crate) fn syntax(problem: &SyntaxProblem) -> String {
+    let hint = hint_for_commands(problem.text.trim_start());
     let caret = " ".repeat(problem.column.saturating_sub(1).min(SHOWN_LINE as u32) as usize);
     format!(
-        "SyntaxError: {} (line {})\n  line {}: {}\n  {}{caret}^",
+        "SyntaxError: {} (line {})\n  line {}: {}\n  {}{caret}^{hint}",
         problem.message,
         problem.line,
         problem.line,
         problem.text,
         " ".repeat(format!("line {}: ", problem.line).len()),
     )
+}
+
+/// The hint for a line of a notebook or a shell, which is not Python.
+fn hint_for_commands(line: &str) -> &'static str {
+    let command = line.trim_start_matches(['!', '%']);
+    if command.starts_with("pip install") || command.starts_with("pip3 install") {
+        "\nhint: code cannot install packages; the user adds them to the configuration: run: {packages: [name]}"
+    } else if command.len() < line.len() {
+        "\nhint: this is a command of a notebook; only Python runs here, and ot.packs() lists the tools it can call"
+    } else {
+        ""
+    }
 }
 
 /// Formats the refusal of a call before anything ran.

@@ -34,18 +34,27 @@ pub fn strip(command: &str) -> Result<&str, FenceError> {
     if text.trim().is_empty() { Err(FenceError::Empty) } else { Ok(text) }
 }
 
-/// Returns the content of the only fenced block in a text that is not itself code.
+/// Returns the content of the only fenced block in a text that is not itself code: the one that a single opening fence
+/// calls Python may contain other fences.
 pub fn only_block(text: &str) -> Option<&str> {
     let mut fences = Vec::new();
+    let mut of_python = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        if line.trim_start_matches([' ', '\t']).starts_with("```") {
+        if let Some(language) = line.trim_start_matches([' ', '\t']).strip_prefix("```") {
+            if matches!(language.trim(), "python" | "py" | "python3") {
+                of_python.push(fences.len());
+            }
             fences.push((at, at + line.len()));
         }
         at += line.len();
     }
-    let [(_, start), (end, _)] = fences.as_slice() else { return None };
-    let block = text.get(*start..*end)?;
+    let (start, end) = match (fences.as_slice(), of_python.as_slice()) {
+        ([(_, start), (end, _)], _) => (*start, *end),
+        (fences, [first]) => (fences.get(*first)?.1, fences.last()?.0),
+        _ => return None,
+    };
+    let block = text.get(start..end)?;
     (!block.trim().is_empty()).then(|| trim_line_end(block))
 }
 
@@ -147,6 +156,14 @@ mod tests {
         eq("x = '''```\ncode\n```'''\nx", "x = '''```\ncode\n```'''\nx");
         eq("```python\ns = \"\"\"\n```js\na\n```\n\"\"\"\ns\n```", "s = \"\"\"\n```js\na\n```\n\"\"\"\ns");
         eq("x = `1`", "x = `1`");
+    }
+
+    #[test]
+    fn a_block_of_python_may_hold_other_blocks() {
+        let text = "Here:\n```python\nx = '''\n```js\n1\n```\n'''\n```\nDone.";
+        assert_eq!(only_block(text), Some("x = '''\n```js\n1\n```\n'''"));
+        assert_eq!(only_block("a\n```py\n1\n```\nb\n```py\n2\n```"), None);
+        assert_eq!(only_block("```js\n1\n```\nb\n```py\n2\n```\n"), Some("2"));
     }
 
     #[test]

@@ -6,6 +6,8 @@ pub(crate) struct Packages<'a> {
     pub(crate) configured: &'a [String],
     /// Why they cannot be imported.
     pub(crate) problem: Option<String>,
+    /// Whether the configuration allows the fast engine alone.
+    pub(crate) is_fast_only: bool,
 }
 
 /// Modules whose package has a different name.
@@ -73,6 +75,12 @@ impl Packages<'_> {
         if NETWORK.contains(&module) {
             return Some(NO_NETWORK.to_owned());
         }
+        if self.is_fast_only {
+            let what = if onetool_sandbox::is_standard_module(module) { "module" } else { "package" };
+            return Some(format!(
+                "the fast engine lacks this {what}, and run.engine allows no other; set run.engine: auto"
+            ));
+        }
         let package = PACKAGES.iter().find(|(known, _)| *known == module).map_or(module, |(_, package)| package);
         let is_configured = self.configured.iter().any(|entry| names(entry, package));
         let at_hand = ALTERNATIVES.iter().find(|(known, _)| *known == module).map(|(_, instead)| *instead);
@@ -111,14 +119,16 @@ mod tests {
         let none = Packages::default();
         let hint = none.missing("No module named 'pandas'").unwrap();
         assert!(hint.contains("run: {packages: [pandas]}") && hint.contains("csv"), "{hint}");
+        let fast = Packages { is_fast_only: true, ..Packages::default() };
+        assert!(fast.missing("No module named 'csv'").unwrap().contains("run.engine: auto"));
         let hint = none.missing("No module named 'sklearn.linear_model'").unwrap();
         assert!(hint.contains("scikit-learn"), "{hint}");
         assert!(none.missing("No module named 'requests'").unwrap().contains("web.fetch"));
         let configured = ["numpy==2.*".to_owned(), "Scikit_Learn".to_owned()];
-        let some = Packages { configured: &configured, problem: None };
+        let some = Packages { configured: &configured, ..Packages::default() };
         assert!(some.missing("No module named 'pandas'").unwrap().contains("[numpy==2.*, Scikit_Learn, pandas]"));
         assert!(some.missing("No module named 'sklearn'").unwrap().contains("has no module"));
-        let broken = Packages { configured: &configured, problem: Some("uv failed\nlong".to_owned()) };
+        let broken = Packages { problem: Some("uv failed\nlong".to_owned()), ..some.clone() };
         assert!(broken.missing("No module named 'numpy'").unwrap().contains("uv failed; at hand"));
     }
 }

@@ -625,7 +625,11 @@ impl Runner {
     }
 
     fn packages<'a>(&self, settings: &'a RunSettings) -> Packages<'a> {
-        Packages { configured: &settings.packages, problem: self.sandbox.packages_problem() }
+        Packages {
+            configured: &settings.packages,
+            problem: self.sandbox.packages_problem(),
+            is_fast_only: settings.engine == Engine::Monty,
+        }
     }
 
     /// Stores a text that is too large for a reply and returns its summary instead.

@@ -5,8 +5,10 @@
 //! every entry in both engines; `tests/choices.rs` repeats that and fails when something has changed.
 //! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
 
+mod caught;
 mod differences;
 mod effects;
+mod integers;
 mod nesting;
 mod survey;
 mod table;
@@ -139,6 +141,15 @@ fn problem(code: &str, offset: usize, message: String) -> SyntaxProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_of_the_table_run_where_they_are_right() {
+        assert!(table::programs().count() > 100);
+        for (same, code) in table::programs() {
+            let need = needs_cpython(&code).unwrap();
+            assert_eq!(need.is_none(), same, "{code}: {need:?}");
+        }
+    }
 
     #[test]
     fn what_monty_can_stays_with_monty() {

@@ -1,6 +1,7 @@
 //! One interface to the two engines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,16 @@ impl Sandbox {
     /// The version of the full Python, once it is known.
     pub fn python_version(&self) -> Option<(u32, u32)> {
         self.cpython().version()
+    }
+
+    /// Waits until the version of the full Python is known, at most this long.
+    pub async fn find_python(&self, at_most: Duration) {
+        let cpython = self.cpython();
+        if cpython.version().is_none() {
+            // A task of its own: installing packages goes on when the time is over.
+            let finding = tokio::spawn(async move { cpython.find().await });
+            drop(tokio::time::timeout(at_most, finding).await);
+        }
     }
 
     /// Why the configured packages cannot be imported, once that is known.

@@ -48,6 +48,8 @@ fn verdict(entry: &Entry, monty: &Execution, python: &Execution) -> String {
         // This Python lacks it, but another version may have it.
         (Ok(_), Err(_)) if entry.verdict == "differs" => "differs",
         (Ok(_), Err(_)) => "has",
+        // A program that fails everywhere tells nothing of the syntax that it tries.
+        (Err(_), Err(_)) if matches!(entry.kind.as_str(), "syntax" | "difference") => "fails",
         (Err(_), Err(_)) => "lacks",
     };
     verdict.to_owned()

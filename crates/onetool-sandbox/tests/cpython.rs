@@ -589,3 +589,33 @@ async fn as_many_spares_are_kept_as_ran_at_once_and_none_for_long() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// Whatever this Python is, it lacks the names of newer ones.
+#[tokio::test]
+async fn a_name_of_a_newer_python_names_its_version() {
+    let Value::Int(minor) = value("import sys\nsys.version_info[1]").await else { panic!("a number") };
+    for (since, code) in [
+        (12, "import itertools\nitertools.batched([1], 1)"),
+        (12, "math.sumprod([1], [1])"),
+        (12, "from typing import override"),
+        (13, "from warnings import deprecated"),
+        (14, "from pathlib import Path\nPath('a').copy"),
+        (14, "import annotationlib"),
+        (13, "import copy\ncopy.replace"),
+    ] {
+        if minor >= since {
+            continue;
+        }
+        let (_, message, _) = raised(code).await;
+        let expected = format!("it needs Python 3.{since}; this is 3.{minor}");
+        assert!(message.contains(&expected) && message.contains("run.python"), "{code}: {message}");
+    }
+    let (_, message, _) = raised("import math\nmath.nothing").await;
+    assert_eq!(message, "module 'math' has no attribute 'nothing'");
+}
+
+#[tokio::test]
+async fn a_shelf_says_what_stores_values_instead() {
+    let (exception, message, _) = raised("import shelve\nshelve.open('store')").await;
+    assert!(message.contains("shelve and dbm cannot open files"), "{exception}: {message}");
+}

@@ -5,14 +5,18 @@
 //! listed. And a missing feature is an ordinary exception, which shows where the program catches it; if uncaught, the
 //! run is retried in full Python. The rest is a handful of functions that round, split or match differently.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    CmpOp, Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
+    CmpOp, Comprehension, Decorator, Expr, ExprCall, InterpolatedStringElement, ModModule, Number, Operator, Stmt,
+    StmtTry, UnaryOp,
 };
 
+use super::caught;
 use super::effects::{has_effects, is_plain_body, mutates};
+use super::integers::Integers;
 use super::table;
 
 /// How the surrounding code reads an iterator.
@@ -30,16 +34,21 @@ const MAX_OPERATORS: usize = 8;
 const KEPT: &str = "an iterator that is kept";
 const EFFECTS: &str = "an iterator whose items have effects";
 const VIEW: &str = "a view or a range that is kept";
+const MICROSECONDS: &str = "the microseconds of dates";
 const ORDER: &str = "the order of a set";
 
-#[derive(Default)]
 pub(super) struct Differences<'a> {
+    module: &'a ModModule,
+    /// Computed at the first power or floor division.
+    integers: OnceCell<Integers<'a>>,
     reason: Option<&'static str>,
     bound: HashSet<&'a str>,
     /// Iterators, by address, that something reads.
     read: HashMap<*const Expr, Reading>,
     /// Expressions, by address, whose order is not observable.
     sheltered: HashSet<*const Expr>,
+    /// Powers, by address, that are an error where they would differ.
+    fails_alike: HashSet<*const Expr>,
     /// Names that hold sets, and names whose values were computed from other names.
     sets: HashSet<&'a str>,
     derived: Vec<(&'a str, &'a str)>,
@@ -55,7 +64,21 @@ pub(super) struct Differences<'a> {
 impl<'a> Differences<'a> {
     /// Returns the first thing whose result may differ.
     pub(super) fn of(module: &'a ModModule) -> Option<&'static str> {
-        let mut differences = Self { bound: bound_names(module), ..Self::default() };
+        let mut differences = Self {
+            module,
+            integers: OnceCell::new(),
+            reason: None,
+            bound: bound_names(module),
+            read: HashMap::new(),
+            sheltered: HashSet::new(),
+            fails_alike: HashSet::new(),
+            sets: HashSet::new(),
+            derived: Vec::new(),
+            exposed: Vec::new(),
+            reads_host: false,
+            asks_type: false,
+            callee: None,
+        };
         if let Some(Stmt::Expr(last)) = module.body.last() {
             // Sets in results are sorted.
             differences.shelter_set(&last.value);
@@ -90,6 +113,21 @@ impl<'a> Differences<'a> {
 
     fn reads(&mut self, iterated: &'a Expr, reading: Reading) {
         self.read.entry(std::ptr::from_ref(iterated)).or_insert(reading);
+    }
+
+    fn integers(&self) -> &Integers<'a> {
+        self.integers.get_or_init(|| Integers::of(self.module))
+    }
+
+    /// Checks an operation on two numbers.
+    fn operation(&mut self, left: &Expr, operator: Operator, right: &Expr) {
+        match operator {
+            Operator::Pow if !self.integers().power_is_exact(left, right) => self.differs("powers of floats"),
+            Operator::FloorDiv if !self.integers().floor_is_exact(left, right) => {
+                self.differs("floor division of floats");
+            }
+            _ => {}
+        }
     }
 
     fn shelter(&mut self, expression: &'a Expr) {
@@ -195,6 +233,20 @@ impl<'a> Differences<'a> {
                 "sum" if arguments.args.first().is_some_and(holds_truth) => self.differs("a sum of truth values"),
                 "divmod" => self.differs("divmod()"),
                 "hash" => self.differs("hash()"),
+                "pow" => {
+                    if let [base, exponent] = &*arguments.args {
+                        self.operation(base, Operator::Pow, exponent);
+                    }
+                }
+                // The root of a negative number is `nan` in Monty, of which there is no integer.
+                "int" => {
+                    if let Some(root @ Expr::BinOp(binary)) = arguments.args.first()
+                        && binary.op == Operator::Pow
+                        && is_half(&binary.right)
+                    {
+                        self.fails_alike.insert(std::ptr::from_ref(root));
+                    }
+                }
                 "list" | "tuple" | "dict" => self.reads_all(call, Reading::Whole),
                 "len" | "sorted" | "sum" | "min" | "max" | "set" | "frozenset" => {
                     self.reads_all(call, Reading::Whole);
@@ -222,6 +274,9 @@ impl<'a> Differences<'a> {
                 }
                 match method.attr.as_str() {
                     "center" | "casefold" | "title" | "capitalize" | "splitlines" => self.differs("rare characters"),
+                    "strftime" if !arguments.args.iter().all(Expr::is_string_literal_expr) => {
+                        self.differs(MICROSECONDS);
+                    }
                     "strptime" if arguments.args.get(1).is_some_and(has_offset) => {
                         self.differs("strptime() of offsets");
                     }
@@ -281,14 +336,12 @@ impl<'a> Differences<'a> {
     }
 
     fn attempt(&mut self, attempt: &StmtTry) {
-        let broad = attempt.handlers.iter().any(|ExceptHandler::ExceptHandler(handler)| {
-            handler.type_.as_deref().is_none_or(|caught| match caught {
-                Expr::Tuple(tuple) => tuple.elts.iter().any(is_broad),
-                one => is_broad(one),
-            })
-        });
-        if broad && !is_plain_body(&attempt.body, &self.bound) {
+        let is_plain = is_plain_body(&attempt.body, &self.bound);
+        if caught::is_broad(attempt) && !is_plain {
             self.differs("exceptions that are caught");
+        }
+        if caught::looks_different(attempt, is_plain) {
+            self.differs("what a caught exception says");
         }
     }
 
@@ -296,6 +349,13 @@ impl<'a> Differences<'a> {
     fn hides(&mut self, comprehensions: &'a [Comprehension]) {
         for comprehension in comprehensions {
             self.shelter(&comprehension.iter);
+        }
+    }
+
+    /// Checks text that may format a date.
+    fn text(&mut self, text: &str) {
+        if text.contains("%f") {
+            self.differs(MICROSECONDS);
         }
     }
 
@@ -315,7 +375,10 @@ impl<'a> Visitor<'a> for Differences<'a> {
                     self.assigned(&assign.target, value);
                 }
             }
-            Stmt::AugAssign(assign) => self.shelter_set(&assign.value),
+            Stmt::AugAssign(assign) => {
+                self.shelter_set(&assign.value);
+                self.operation(&assign.target, assign.op, &assign.value);
+            }
             Stmt::For(each) => {
                 self.reads(&each.iter, Reading::Piecewise);
                 if self.is_lazy(&each.iter) && mutates(&each.body, &each.iter) {
@@ -323,9 +386,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
                 }
             }
             Stmt::ClassDef(class) => {
-                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__"));
+                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__" | "__next__"));
                 if class.body.iter().any(is_text) {
-                    self.differs("objects with a text of their own");
+                    self.differs("objects that are shown by their text or their items");
                 }
             }
             Stmt::If(branch) => self.shelter(&branch.test),
@@ -351,6 +414,7 @@ impl<'a> Visitor<'a> for Differences<'a> {
                 self.asks_type |= matches!(self.builtin_of(call), Some("type" | "repr" | "isinstance"));
                 self.call(call, expression);
             }
+            Expr::StringLiteral(text) => self.text(text.value.to_str()),
             Expr::Starred(starred) => self.reads(&starred.value, Reading::Whole),
             Expr::Named(named) => self.assigned(&named.target, &named.value),
             Expr::Compare(compare) => {
@@ -382,12 +446,8 @@ impl<'a> Visitor<'a> for Differences<'a> {
                     self.shelter(&binary.left);
                     self.shelter(&binary.right);
                 }
-                let negative = matches!(&*binary.left, Expr::UnaryOp(unary) if unary.op == UnaryOp::USub);
-                if binary.op == Operator::Pow
-                    && negative
-                    && !matches!(&*binary.right, Expr::NumberLiteral(number) if number.value.is_int())
-                {
-                    self.differs("powers of negative numbers");
+                if !self.fails_alike.contains(&std::ptr::from_ref(expression)) {
+                    self.operation(&binary.left, binary.op, &binary.right);
                 }
             }
             Expr::Attribute(attribute)
@@ -423,6 +483,13 @@ impl<'a> Visitor<'a> for Differences<'a> {
 
     fn visit_decorator(&mut self, decorator: &'a Decorator) {
         self.visit_expr(&decorator.expression);
+    }
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        if let InterpolatedStringElement::Literal(literal) = element {
+            self.text(&literal.value);
+        }
+        visitor::walk_interpolated_string_element(self, element);
     }
 
     fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
@@ -489,18 +556,12 @@ fn holds_truth(summed: &Expr) -> bool {
     }
 }
 
-fn is_set_operator(operator: Operator) -> bool {
-    matches!(operator, Operator::BitOr | Operator::BitAnd | Operator::BitXor | Operator::Sub)
+fn is_half(exponent: &Expr) -> bool {
+    matches!(exponent, Expr::NumberLiteral(number) if matches!(number.value, Number::Float(half) if half == 0.5))
 }
 
-/// Whether a handler catches the exceptions that Monty raises for missing features.
-fn is_broad(caught: &Expr) -> bool {
-    let name = match caught {
-        Expr::Name(name) => name.id.as_str(),
-        Expr::Attribute(attribute) => attribute.attr.as_str(),
-        _ => return true,
-    };
-    table::is_raised_for_lack(name)
+fn is_set_operator(operator: Operator) -> bool {
+    matches!(operator, Operator::BitOr | Operator::BitAnd | Operator::BitXor | Operator::Sub)
 }
 
 fn has_offset(format: &Expr) -> bool {

@@ -330,6 +330,9 @@ impl<'a> Visitor<'a> for Survey<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Delete(_) => self.lacks("'del'"),
+            Stmt::Raise(raise) if matches!(raise.exc.as_deref(), Some(Expr::Name(name)) if name.id == "SystemExit") => {
+                self.lacks("SystemExit");
+            }
             Stmt::TypeAlias(_) => self.lacks("type aliases"),
             Stmt::Match(_) => self.lacks("'match'"),
             Stmt::With(with) if with.is_async => self.lacks("'async with'"),

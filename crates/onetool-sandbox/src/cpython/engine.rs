@@ -106,6 +106,11 @@ impl CPython {
         self.prepared.get()?.as_ref().ok().map(|prepared| prepared.version)
     }
 
+    /// Finds the interpreter, so that its version is known.
+    pub async fn find(&self) {
+        drop(self.prepared().await);
+    }
+
     /// Returns why the configured packages cannot be imported, once that is known.
     pub fn packages_problem(&self) -> Option<&str> {
         match &self.prepared.get()?.as_ref().ok()?.packages {

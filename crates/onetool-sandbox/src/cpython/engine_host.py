@@ -415,6 +415,15 @@ def _dotted(node):
     return None
 
 
+def _chain(node, name):
+    """Returns `["a", "b"]` of `name.a.b`, or None."""
+    chain = []
+    while isinstance(node, _ast.Attribute):
+        chain.insert(0, node.attr)
+        node = node.value
+    return chain if isinstance(node, _ast.Name) and node.id == name and len(chain) > 1 else None
+
+
 def _file_tool(function, path, arguments):
     return HostFunction("file", function)(path, **arguments)
 
@@ -490,11 +499,25 @@ class Run:
             if isinstance(vars(module).get(name), type) and all(hasattr(vars(module)[name], each) for each in attributes):
                 return vars(module)[name] if any(not hasattr(module, each) for each in attributes) else module
             for attribute in attributes:
-                if not hasattr(module, attribute):
+                if not hasattr(module, attribute) and _version_of("%s.%s" % (name, attribute)) is None:
                     __import__("%s.%s" % (name, attribute))
         except ImportError:
             return None
+        for chain in filter(None, (_chain(node, name) for node in walk(tree))):
+            self.import_along(module, chain)
         return module
+
+    def import_along(self, module, chain):
+        """Imports the submodules that a chain of attributes names, as in `xml.etree.ElementTree.parse`."""
+        for attribute in chain:
+            if not hasattr(module, attribute):
+                try:
+                    __import__("%s.%s" % (module.__name__, attribute))
+                except ImportError:
+                    return
+            module = getattr(module, attribute, None)
+            if type(module) is not type(_sys):
+                return
 
     def compile(self):
         tree = parse(self.source, self.name)
@@ -527,6 +550,10 @@ class Run:
 
     def prepare(self):
         _files.install(self.source)
+        if "signal" in self.source:
+            import signal
+
+            signal.alarm = signal.setitimer = _no_alarm
         _sys.argv = [self.name]
         if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
             import linecache
@@ -648,6 +675,10 @@ class Run:
             message = _with_version(message, error.text or "")
         if isinstance(error, PermissionError) and error.errno == 1 and message.startswith("[Errno 1] Operation not permitted"):
             message += _why_refused(error)
+        if isinstance(error, OSError) and "dbm" in _modules_of(error):
+            message += _NO_DBM
+        if isinstance(error, (AttributeError, ImportError)):
+            message = _with_version_of_name(error, message)
         if isinstance(error, ImportError) and "None in sys.modules" in message:
             message = "%s is not available in the sandbox" % (error.name or "this module")
         if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
@@ -701,44 +732,18 @@ class Run:
 _real_eval, _real_exec = eval, exec
 
 
-# New syntax and the Python version that introduced it, with the start of an older version's message.
-_NEWER = (
-    (r"\s*type\s+\w+.*=", "", (3, 12)),
-    (r"\s*(async\s+def|def|class)\s+\w+\s*\[", "", (3, 12)),
-    ("", "f-string", (3, 12)),
-    (r"\s*except\s*\*", "", (3, 11)),
-    (r"\s*except\s+[\w.]+\s*,", "", (3, 14)),
-    (r""".*\b[tT][rR]?['"]""", "", (3, 14)),
-    ("", "invalid syntax", None),
-    ("", "expected", None),
-)
-
-
-def _with_version(message, line):
-    """Returns a syntax error's message with the Python version that accepts it. The sender has parsed the program with
-    the newest grammar."""
-    import re
-
-    this = _sys.version_info[:2]
-    for start, words, since in _NEWER:
-        if not message.startswith(words) or not re.match(start, line) or (since is not None and since <= this):
-            continue
-        enough = max(since or (3, this[1] + 1), (3, 13))
-        if since is None:
-            reason = "this is Python %d.%d, and the code may need a newer one" % this
-        else:
-            reason = "it needs Python %d.%d; this is %d.%d" % (*since, *this)
-        return '%s; %s\nhint: set run.python: "%d.%d"; with uv, a version is enough' % (message, reason, *enough)
-    return message
-
-
-def _why_refused(error):
-    """Returns a hint for an operation that the kernel refused with only an error number."""
+def _modules_of(error):
+    """Returns the top-level modules that an exception passed through."""
     trace, modules = error.__traceback__, set()
     while trace is not None:
         modules.add(trace.tb_frame.f_globals.get("__name__", "").partition(".")[0])
         trace = trace.tb_next
-    if "multiprocessing" in modules:
+    return modules
+
+
+def _why_refused(error):
+    """Returns a hint for an operation that the kernel refused with only an error number."""
+    if "multiprocessing" in _modules_of(error):
         return ": %s; concurrent.futures.ThreadPoolExecutor works" % _NO_PROCESSES
     return (
         "\nhint: code in the sandbox has no processes, signals, devices or network of its own; "
@@ -766,6 +771,22 @@ _REFUSED_EVENTS.update(
         "hint: open(path, 'w') writes a file anew; shutil.copy(source, target) copies one",
     )
 )
+_NO_SIGNALS = (
+    "code in the sandbox can send no signals and set no alarms\n"
+    "hint: asyncio.wait_for(..., timeout=seconds) limits a wait; run.timeout limits a run"
+)
+_REFUSED_EVENTS.update({"socket.__new__": _NO_NETWORK, "os.kill": _NO_SIGNALS, "os.killpg": _NO_SIGNALS})
+_NETWORK_FAMILIES = (2, 10, 23, 30)  # AF_INET, and AF_INET6 of different systems
+# Uses of these that the kernel allows.
+_HARMLESS = {
+    "socket.__new__": lambda arguments: arguments[1] not in _NETWORK_FAMILIES,
+    "os.kill": lambda arguments: arguments[0] == _os.getpid(),
+    "os.killpg": lambda arguments: arguments[0] == _os.getpid(),
+}
+_NO_DBM = (
+    "; shelve and dbm cannot open files in the sandbox\n"
+    "hint: json.dump(value, open(path, 'w')) stores values, and a session keeps them from run to run"
+)
 _NO_DATABASE_FILE = (
     "SQLite cannot open files in the sandbox\n"
     "hint: sqlite3.connect(':memory:') works; con.deserialize(open(path, 'rb').read()) loads a database file into it, and "
@@ -773,9 +794,13 @@ _NO_DATABASE_FILE = (
 )
 
 
+def _no_alarm(*_):
+    raise PermissionError(1, _NO_SIGNALS)
+
+
 def _explain(event, arguments, refused=_REFUSED_EVENTS):
     """Refuses with a reason what the kernel would refuse with an error number. The kernel is the wall, not this."""
-    if event in refused:
+    if event in refused and not (event in _HARMLESS and _HARMLESS[event](arguments)):
         raise PermissionError(1, refused[event])
     if event == "sqlite3.connect" and not any(part in str(arguments[0]) for part in (":memory:", "mode=memory")):
         raise PermissionError(1, _NO_DATABASE_FILE)

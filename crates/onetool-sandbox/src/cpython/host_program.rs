@@ -33,9 +33,13 @@ pub(super) const HOST: &str = concat!(
     "\n",
     include_str!("files.py"),
     "\n",
+    include_str!("open_files.py"),
+    "\n",
     include_str!("project_modules.py"),
     "\n",
     include_str!("again.py"),
+    "\n",
+    include_str!("newer.py"),
     "\n",
     include_str!("engine_host.py")
 );

@@ -321,6 +321,11 @@ impl Sessions {
         self.state.lock().open.len()
     }
 
+    /// Returns the names of the sessions of all owners.
+    pub fn names(&self) -> Vec<String> {
+        self.state.lock().open.keys().map(|key| key.name.clone()).collect()
+    }
+
     /// Returns the sessions of an owner, sorted by name.
     pub fn of(&self, owner: &str) -> Vec<SessionInfo> {
         let state = self.state.lock();

@@ -250,6 +250,18 @@ def _is_plain_object(value, kind):
     )
 
 
+def _is_shown_by_items(value, kind):
+    """Whether a value is an iterator that is shown by what it yields: one with a text of its own is shown by that."""
+    if not (hasattr(kind, "__next__") and hasattr(kind, "__iter__")):
+        return False
+    if kind.__module__ == "_io":
+        # Text and bytes in memory are not read from their beginning.
+        return kind.__name__ in ("TextIOWrapper", "BufferedReader") and not value.closed and value.readable()
+    if kind.__module__ in ("builtins", "itertools", "_csv"):
+        return True
+    return kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
+
+
 def _taken(iterator):
     """Returns the items of an iterator, up to a limit, with a note if there are more."""
     import itertools
@@ -485,8 +497,10 @@ class Writer:
             kind.__module__ in ("collections", "array") and kind.__name__ in ("deque", "array")
         ):
             self.nested(value, lambda: self.items(list(value), depth + 1), depth)
-        elif hasattr(kind, "__next__") and kind.__module__ in ("builtins", "itertools", "_csv"):
+        elif _is_shown_by_items(value, kind):
             self.nested(value, lambda: self.items(_taken(value), depth + 1), depth)
+        elif kind.__module__ == "sqlite3" and kind.__name__ == "Row":
+            self.nested(value, lambda: self.mapping(dict(zip(value.keys(), value)), depth), depth)
         elif kind.__module__ in _TEXT_MODULES:
             self.text(str(value))
         elif _is_enum_member(kind):

@@ -12,6 +12,8 @@ use crate::{CallTarget, FileAccess, Host};
 const CHUNK: usize = 1 << 20;
 const NO_FILES: &str =
     "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)";
+const NO_HOME: &str =
+    "the home folder is not known in the sandbox; give the path in full, or start it at the working folder with ./";
 const READ_ONLY: &str = "code may read files, not change them (run.files: read)";
 /// Maximum number of entries listed per folder.
 const MAX_ENTRIES: i64 = 100_000;
@@ -53,6 +55,9 @@ impl Files<'_> {
             FileAccess::Read if changes => return Some(Err(refused(READ_ONLY, path))),
             FileAccess::Read | FileAccess::Full => {}
         }
+        if path == "~" || path.starts_with("~/") {
+            return Some(Err(refused(NO_HOME, path)));
+        }
         Some(match function {
             "Path.exists" => self.is(path, |_| true).await,
             "Path.is_file" => self.is(path, |kind| kind == "file").await,
@@ -66,10 +71,19 @@ impl Files<'_> {
             "Path.stat" => self.info(path, true).await.map(|found| status(&found)),
             "Path.iterdir" => self.entries(path).await,
             "Path.resolve" | "Path.absolute" => Ok(Value::Path(self.absolute(path))),
-            "Path.write_text" | "Path.write_bytes" => self.write(path, arguments.get(1), "replace").await,
+            "Path.write_text" | "Path.write_bytes" => match self.check_parent(path).await {
+                Ok(()) => self.write(path, arguments.get(1), "replace").await,
+                Err(error) => Err(error),
+            },
             "Path.append_text" | "Path.append_bytes" => self.write(path, arguments.get(1), "append").await,
             "Path.mkdir" => self.make_folder(path, arguments.get(1), arguments.get(2)).await,
-            "Path.unlink" => self.call("delete", path, Vec::new()).await.map(|_| Value::None),
+            "Path.unlink" => match self.info(path, false).await {
+                Ok(found) if field(&found, "type").and_then(text) == Some("folder") => {
+                    Err(ToolError::raised("IsADirectoryError", format!("[Errno 21] Is a directory: '{path}'")))
+                }
+                Ok(_) => self.call("delete", path, Vec::new()).await.map(|_| Value::None),
+                Err(error) => Err(error),
+            },
             "Path.rmdir" => match self.entries(path).await {
                 Ok(Value::List(entries)) if !entries.is_empty() => {
                     Err(ToolError::raised("OSError", format!("[Errno 39] Directory not empty: '{path}'")))
@@ -97,6 +111,9 @@ impl Files<'_> {
             Err(error) if is_absent(error) && mode.starts_with(['w', 'a']) => false,
             Err(error) => return Err(error.clone()),
         };
+        if !is_there {
+            self.check_parent(path).await?;
+        }
         if mode.starts_with('w') || (mode.starts_with('a') && !is_there) {
             self.write(path, Some(&Value::Bytes(Vec::new())), "replace").await?;
         }
@@ -171,17 +188,25 @@ impl Files<'_> {
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(error),
         }
-        let parent = path.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
-        if !is_set(parents) && !parent.is_empty() {
-            self.info(parent, true).await.map_err(|error| {
-                if is_absent(&error) {
-                    ToolError::raised("FileNotFoundError", format!("[Errno 2] No such file or directory: '{path}'"))
-                } else {
-                    error
-                }
-            })?;
+        if !is_set(parents) {
+            self.check_parent(path).await?;
         }
         self.call("make_folder", path, Vec::new()).await.map(|_| Value::None)
+    }
+
+    /// Fails if the folder that a path is in does not exist: the tools would create it.
+    async fn check_parent(&self, path: &str) -> Result<(), ToolError> {
+        let parent = path.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
+        if parent.is_empty() {
+            return Ok(());
+        }
+        match self.info(parent, true).await {
+            Err(error) if is_absent(&error) => {
+                Err(ToolError::raised("FileNotFoundError", format!("[Errno 2] No such file or directory: '{path}'")))
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(()),
+        }
     }
 
     fn absolute(&self, path: &str) -> String {
@@ -200,7 +225,8 @@ impl Files<'_> {
     async fn call(&self, function: &str, path: &str, named: Vec<(&str, Value)>) -> Answer {
         let target = CallTarget::Method { pack: "file".to_owned(), function: function.to_owned() };
         let named = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        self.host.call(target, Arguments { positional: vec![Value::from(path)], named }).await
+        let answer = self.host.call(target, Arguments { positional: vec![Value::from(path)], named }).await;
+        answer.map_err(|error| as_python_says(error, path))
     }
 }
 
@@ -218,6 +244,18 @@ fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 
 fn refused(reason: &str, path: &str) -> ToolError {
     ToolError::raised("PermissionError", format!("[Errno 13] {reason}: '{path}'"))
+}
+
+/// Gives an exception of a tool the text that Python's own functions give it.
+fn as_python_says(error: ToolError, path: &str) -> ToolError {
+    let text = match error.exception() {
+        "FileNotFoundError" => "[Errno 2] No such file or directory",
+        "FileExistsError" => "[Errno 17] File exists",
+        "NotADirectoryError" => "[Errno 20] Not a directory",
+        "IsADirectoryError" => "[Errno 21] Is a directory",
+        _ => return error,
+    };
+    ToolError::raised(error.exception(), format!("{text}: '{path}'"))
 }
 
 fn is_absent(error: &ToolError) -> bool {

@@ -12,7 +12,7 @@ use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _,
 
 use super::App;
 
-/// How long a query about servers waits for them after a start.
+/// How long a query about servers and engines waits for them after a start.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
 /// Number of servers that are awaited in parallel.
 const AWAITED_AT_ONCE: usize = 8;
@@ -61,6 +61,9 @@ impl ToolboxView for App {
     }
 
     async fn settle(&self, awaited: Awaited, ctx: &CallContext) {
+        if awaited == Awaited::Outcomes {
+            self.runner.sandbox().find_python(FIRST_CONTACT).await;
+        }
         let servers = self.parts.lock().servers.value.clone();
         let until = servers.since + FIRST_CONTACT;
         let is_awaited = |server: &onetool_proxy::ServerStatus| {

@@ -98,6 +98,11 @@ async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::R
             }
         }
     };
+    for name in app.runner.sandbox().sessions().names() {
+        eprintln!(
+            "note: the session '{name}' ends with this command; `onetool run --session {name} …` keeps its names for the next"
+        );
+    }
     app.shutdown().await;
     Ok((!interrupted).then_some(reply))
 }

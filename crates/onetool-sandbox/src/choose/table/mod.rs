@@ -83,6 +83,18 @@ impl Table {
     }
 }
 
+/// The programs that try a feature of the language or a difference: whether Monty answers as Python does, and the code.
+#[cfg(test)]
+pub(super) fn programs() -> impl Iterator<Item = (bool, String)> {
+    include_str!("monty.tsv").lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match fields.as_slice() {
+            ["syntax" | "difference", _, verdict, program] => Some((*verdict == "has", program.replace("\\n", "\n"))),
+            _ => None,
+        }
+    })
+}
+
 pub(super) fn members(module: &str) -> Option<&'static [&'static str]> {
     TABLE.modules.get(module).map(Vec::as_slice)
 }
@@ -170,7 +182,7 @@ mod tests {
         for line in include_str!("monty.tsv").lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             let [kind, _, verdict, _] = fields.as_slice() else { panic!("{line}") };
-            assert!(kinds.contains(kind) || ["keyword", "callback"].contains(kind), "{line}");
+            assert!(kinds.contains(kind) || ["keyword", "callback", "syntax", "difference"].contains(kind), "{line}");
             assert!(["has", "lacks", "differs"].contains(verdict), "{line}");
         }
         assert!(is_builtin("len") && lacks_builtin("eval") && lacks_module("time") && lacks_attribute("to_bytes"));

@@ -1,0 +1,2 @@
+import shelve
+shelve.open("store")

@@ -1,0 +1,2 @@
+from pathlib import Path
+list(Path("/etc").glob("*"))

@@ -1,0 +1,2 @@
+import os
+os.path.exists(os.path.expanduser("~/data.csv"))

@@ -1,0 +1,2 @@
+import os
+list(os.walk("/etc"))

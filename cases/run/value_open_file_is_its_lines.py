@@ -1,0 +1,3 @@
+with open("lines.txt", "w") as f:
+    f.write("one\ntwo\n")
+open("lines.txt")

@@ -1,0 +1,2 @@
+import csv
+csv.DictReader(["a,b", "1,2"])
