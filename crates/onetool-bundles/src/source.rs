@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, CallReport, Effect, ErrorKind, HealthNote, Origin, Pack, PackDocs, PageReport,
+    Arguments, CallContext, CallReport, Effect, ErrorKind, HealthNote, NoteFacts, Origin, Pack, PackDocs, PageReport,
     QualifiedName, Severity, Signature, ToolCall, ToolError, ToolSource, ToolSpec, VERSION_ARGUMENT, Value, Violation,
     is_python_identifier, to_python_identifier,
 };
@@ -202,6 +202,7 @@ impl Inner {
                     severity: Severity::Warning,
                     subject: format!("bundle {}", built.pack.name),
                     message: "another enabled bundle has the same name and answers instead".to_owned(),
+                    facts: NoteFacts::default(),
                 });
             }
         }
@@ -486,6 +487,7 @@ impl ToolSource for BundleSource {
             severity: Severity::Warning,
             subject: problem.path.display().to_string(),
             message: problem.message,
+            facts: NoteFacts::default(),
         }));
         notes
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 use serde_json::{Map, Value as Json};
 
 use crate::document::{self, Document, Lines, at};
@@ -237,10 +237,15 @@ impl LoadedConfig {
     }
 
     fn note(&mut self, path: &Path, line: Option<usize>, message: &str) {
+        self.push(path, message, NoteFacts { line, ..NoteFacts::default() });
+    }
+
+    fn push(&mut self, path: &Path, message: &str, facts: NoteFacts) {
         self.notes.push(HealthNote {
             severity: Severity::Error,
             subject: path.display().to_string(),
-            message: format!("{}{message}", at(line)),
+            message: format!("{}{message}", at(facts.line)),
+            facts,
         });
     }
 
@@ -317,7 +322,10 @@ impl LoadedConfig {
             let taken = take_risky(&mut own);
             if !taken.is_empty() {
                 let line = self.line(path, &taken[..1]);
-                self.note(path, line, &format!("{} not in force: {UNTRUSTED}", is_or_are(&taken)));
+                let keys = taken.join(", ");
+                let verb = if taken.len() == 1 { "is" } else { "are" };
+                let message = format!("{keys} {verb} not in effect: {UNTRUSTED}");
+                self.push(path, &message, NoteFacts { line, untrusted: Some(keys), ..NoteFacts::default() });
             }
         }
         let includes = self.fit(Some(path), "include", INCLUDE.shape(), own.remove("include"));
@@ -355,10 +363,6 @@ impl LoadedConfig {
 }
 
 /// Formats `servers, tools_dir are`.
-fn is_or_are(keys: &[String]) -> String {
-    format!("{} {}", keys.join(", "), if keys.len() == 1 { "is" } else { "are" })
-}
-
 /// The path with links resolved, to recognise a file.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 use serde_json::{Map, Value as Json};
 
 use crate::document::{Lines, at};
@@ -175,7 +175,8 @@ impl Reader {
             None => ("configuration".to_owned(), None),
         };
         let message = format!("{}{}: {message}", at(line), dotted(path));
-        self.notes.push(HealthNote { severity: Severity::Error, subject, message });
+        let facts = NoteFacts { line, key: path.to_vec(), untrusted: None };
+        self.notes.push(HealthNote { severity: Severity::Error, subject, message, facts });
     }
 
     /// Whether a value at this path, within it or around it is invalid.
@@ -261,6 +262,7 @@ impl Reader {
                 severity: Severity::Error,
                 subject: "configuration".to_owned(),
                 message: format!("{} more problems", self.omitted),
+                facts: NoteFacts::default(),
             });
         }
         Outcome {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 use serde_json::Value as Json;
 
 use crate::document::{self, at};
@@ -61,11 +61,14 @@ impl Secrets {
         };
         secrets.files.clone_from(&files);
         for path in files {
-            let mut note = |message: String| {
-                notes.push(HealthNote { severity: Severity::Error, subject: path.display().to_string(), message });
+            let mut push = |message: String, facts: NoteFacts| {
+                let subject = path.display().to_string();
+                notes.push(HealthNote { severity: Severity::Error, subject, message, facts });
             };
+            let mut note = |message: String| push(message, NoteFacts::default());
             if !is_named(&path) && !trust.covers(&path) {
-                note(format!("its secrets are not in force: {UNTRUSTED}"));
+                let facts = NoteFacts { untrusted: Some("its secrets".to_owned()), ..NoteFacts::default() };
+                push(format!("its secrets are not in effect: {UNTRUSTED}"), facts);
                 continue;
             }
             // Parser messages may quote the file, so only the line is passed on.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError, ToolSource,
-    Value, to_python_identifier,
+    CallContext, HealthNote, NoteFacts, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError,
+    ToolSource, Value, to_python_identifier,
 };
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -369,7 +369,8 @@ fn status(server: &Server) -> ServerStatus {
 fn notes(server: &Server) -> Vec<HealthNote> {
     let status = status(server);
     let subject = format!("proxy:{}", status.name);
-    let note = |severity, message| HealthNote { severity, subject: subject.clone(), message };
+    let note =
+        |severity, message| HealthNote { severity, subject: subject.clone(), message, facts: NoteFacts::default() };
     let mut notes = Vec::new();
     match (status.state, status.reason) {
         (ServerState::Disconnected, Some(reason)) => {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
+    CallContext, HealthNote, NoteFacts, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError,
+    ToolSource, Value,
 };
 use onetool_state::switches::Switches;
 
@@ -106,5 +107,6 @@ pub fn switch_note(switches: &Switches) -> Option<HealthNote> {
         severity: Severity::Warning,
         subject: switches.subject(),
         message: format!("cannot be read ({problem}); nothing is switched off"),
+        facts: NoteFacts::default(),
     })
 }

@@ -68,7 +68,8 @@ pub use schema_text::InputSchema;
 pub use secret_names::names_a_secret;
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{
-    HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec, VERSION_ARGUMENT,
+    HealthNote, NoteFacts, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec,
+    VERSION_ARGUMENT,
 };
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};

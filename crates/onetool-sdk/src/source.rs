@@ -180,6 +180,18 @@ pub struct HealthNote {
     /// What it is about: a file, a server, a configuration key.
     pub subject: String,
     pub message: String,
+    pub facts: NoteFacts,
+}
+
+/// What a [`HealthNote`] on the configuration is about, for code that acts on it; the message says it in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NoteFacts {
+    /// The line in the file that is the note's subject.
+    pub line: Option<usize>,
+    /// The path of the key.
+    pub key: Vec<String>,
+    /// What is off because it came with a repository, such as `servers, tools_dir`.
+    pub untrusted: Option<String>,
 }
 
 /// What an MCP server offers besides its tools.

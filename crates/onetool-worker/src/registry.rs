@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use onetool_sdk::{HealthNote, Pack, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Pack, Severity};
 use parking_lot::{Mutex, RwLock};
 
 use super::discover::{self, Candidate, PlaceNote};
@@ -230,7 +230,7 @@ impl Registry {
     fn offer(&self, files: &Files) {
         let mut offered = Offered::default();
         let mut note = |severity, subject: String, message: String| {
-            offered.notes.push(HealthNote { severity, subject, message });
+            offered.notes.push(HealthNote { severity, subject, message, facts: NoteFacts::default() });
         };
         for place in &files.problems {
             note(place.severity, place.subject.clone(), place.reason.clone());

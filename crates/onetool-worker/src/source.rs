@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Origin, Pack, QualifiedName, Severity, ToolCall, ToolError, ToolSource, Value,
+    CallContext, HealthNote, NoteFacts, Origin, Pack, QualifiedName, Severity, ToolCall, ToolError, ToolSource, Value,
 };
 
 use super::environment::UV_HINT;
@@ -110,6 +110,7 @@ impl ToolSource for WorkerSource {
             severity: Severity::Error,
             subject: file.display().to_string(),
             message: format!("{reason}; the last good version is used"),
+            facts: NoteFacts::default(),
         }));
         let needy = self.registry.packs_with_dependencies();
         if !needy.is_empty() && !self.pool.has_uv() {
@@ -117,6 +118,7 @@ impl ToolSource for WorkerSource {
                 severity: Severity::Warning,
                 subject: "uv".to_owned(),
                 message: format!("is not in PATH, so these packs can't be called: {}; {UV_HINT}", needy.join(", ")),
+                facts: NoteFacts::default(),
             });
         }
         notes

@@ -154,7 +154,7 @@ impl Operations for App {
         let files: Vec<String> = settings.files.iter().map(|path| path.display().to_string()).collect();
         let problem = |note: HealthNote| ConfigProblem {
             file: files.contains(&note.subject).then(|| note.subject.clone()),
-            line: line_of(&note.message),
+            line: note.facts.line.map(|line| line as u64),
             severity: match note.severity {
                 Severity::Info => "info",
                 Severity::Warning => "warning",
@@ -240,11 +240,6 @@ impl Operations for App {
         }
         Ok(())
     }
-}
-
-/// The line number at the start of a file's problem, as in `line 3: …`.
-fn line_of(message: &str) -> Option<u64> {
-    message.strip_prefix("line ")?.split_once(':')?.0.parse().ok()
 }
 
 /// The removed, added and unchanged lines.
@@ -351,8 +346,6 @@ mod tests {
         let shown: Vec<(LineChange, &str)> = lines.iter().map(|line| (line.change, line.text.as_str())).collect();
         let expected = [(LineChange::Same, "one"), (LineChange::Removed, "two"), (LineChange::Added, "three")];
         assert_eq!(shown, expected);
-        assert_eq!(line_of("line 12: run.timout: unknown key"), Some(12));
-        assert_eq!(line_of("this file does not exist"), None);
     }
 
     #[test]

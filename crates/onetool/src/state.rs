@@ -181,12 +181,30 @@ pub fn is_address(place: &str) -> bool {
 
 /// Opens the state at an address, or in a folder like `.onetool`. `bucket` stores the results of a database.
 pub fn open(place: &str, bucket: Option<&Bucket>) -> anyhow::Result<State> {
-    if is_address(place) {
-        let state = PostgresState::open(place)?;
-        return Ok(match bucket {
-            Some(bucket) => Arc::new(state.with_contents(Arc::new(bucket.open()?))),
-            None => Arc::new(state),
-        });
+    match place.split_once("://") {
+        None => Ok(Arc::new(FlatFiles::new(FlatPlaces::standard(std::path::absolute(place)?)))),
+        Some(("postgres" | "postgresql", _)) => {
+            let state = PostgresState::open(place)?;
+            Ok(match bucket {
+                Some(bucket) => Arc::new(state.with_contents(Arc::new(bucket.open()?))),
+                None => Arc::new(state),
+            })
+        }
+        Some((scheme, _)) => anyhow::bail!(
+            "state cannot be kept at an address that begins with {scheme}://\nhint: write \
+             postgres://user:password@host:5432/database, or the path of a folder"
+        ),
     }
-    Ok(Arc::new(FlatFiles::new(FlatPlaces::standard(std::path::absolute(place)?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_another_kind_is_refused_with_those_there_are() {
+        let refusal = open("mysql://localhost/onetool", None).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refusal.contains("mysql://") && refusal.contains("hint: write postgres://"), "{refusal}");
+        assert!(open("postgresql://localhost/onetool", None).is_ok());
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onetool_config::{ConfigPlaces, FileTrust, TrustRecord, UNTRUSTED, load_trusted};
+use onetool_config::{ConfigPlaces, FileTrust, TrustRecord, load_trusted};
 use onetool_proxy::{ServerKind, ServerSettings};
 use onetool_worker::WorkerSettings;
 use serde_json::{Value as Json, json};
@@ -91,10 +91,10 @@ fn parts(now: &Resolved, then: &Resolved) -> Vec<String> {
     let places = WorkerSettings { trust: now.workers.trust.clone(), ..then.workers.clone() };
     let files = onetool_worker::untrusted_files(&places);
     parts.extend(files.iter().map(|file| redacted(format!("{}: Python, runs outside the sandbox", shown(now, file)))));
-    for note in now.notes.iter().filter(|note| note.message.contains(UNTRUSTED)) {
-        let keys = note.message.replace(&format!(": {UNTRUSTED}"), "").replace(" not in force", "");
-        let keys = keys.trim_end_matches(" is").trim_end_matches(" are");
-        parts.push(redacted(format!("{}: {keys}", shown(now, Path::new(&note.subject)))));
+    for note in &now.notes {
+        if let Some(what) = &note.facts.untrusted {
+            parts.push(redacted(format!("{}: {what}", shown(now, Path::new(&note.subject)))));
+        }
     }
     parts
 }

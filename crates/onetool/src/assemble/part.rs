@@ -1,6 +1,6 @@
 //! A part that a reload may replace.
 
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 
 /// A value and the settings that it was built from. It is rebuilt only if the settings change.
 #[derive(Clone)]
@@ -31,6 +31,7 @@ impl<S: PartialEq + Clone, T: Clone> Part<S, T> {
                 severity: Severity::Error,
                 subject: "configuration".to_owned(),
                 message: format!("{error:#}; what was in use before stays in use"),
+                facts: NoteFacts::default(),
             });
             self.clone()
         })

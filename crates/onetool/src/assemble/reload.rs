@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onetool_config::RestartKeys;
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 
 use super::{App, cpython_settings, service, toolbox, watch};
 use crate::config::{self, Resolved};
@@ -70,6 +70,7 @@ fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
         message: "this file is gone; the last good configuration stays in effect until it is back, or until onetool \
                   is restarted"
             .to_owned(),
+        facts: NoteFacts::default(),
     });
     of_broken.chain(of_gone).collect()
 }
@@ -80,6 +81,7 @@ fn needs_restart(started_with: &RestartKeys, now: &RestartKeys) -> Vec<HealthNot
         severity: Severity::Warning,
         subject: key,
         message: "has changed; restart onetool for the change to take effect".to_owned(),
+        facts: NoteFacts::default(),
     };
     started_with.changed(now).into_iter().map(note).collect()
 }

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use onetool_proxy::ServerState;
 use onetool_run::{Awaited, ServerStatus, ToolboxState, ToolboxView};
 use onetool_sandbox::Sessions;
-use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _, Value};
+use onetool_sdk::{CallContext, HealthNote, NoteFacts, Severity, ToolError, ToolSource as _, Value};
 
 use super::App;
 
@@ -49,6 +49,7 @@ impl ToolboxView for App {
             subject: "run.packages".to_owned(),
             message: reason,
             severity: Severity::Error,
+            facts: NoteFacts::default(),
         }));
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());

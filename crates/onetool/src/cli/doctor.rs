@@ -200,9 +200,7 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
     match server.state {
         ServerState::Connected => Finding::ok(&check, format!("{} tools", server.tool_count)),
         // Missing parts of the configuration are reported with the configuration too.
-        ServerState::Disabled
-            if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) =>
-        {
+        ServerState::Disabled if settings.notes.iter().any(|note| note.facts.key == ["servers", name.as_str()]) => {
             Finding::warning(&check, reason, "fix the configuration as described above")
         }
         ServerState::Disabled => {

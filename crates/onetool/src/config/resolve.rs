@@ -16,7 +16,7 @@ use onetool_run::{
     OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, ToolOverride, Topic, keys,
 };
 use onetool_sandbox::is_standard_module;
-use onetool_sdk::{HealthNote, Redactor, Severity, to_python_identifier};
+use onetool_sdk::{HealthNote, NoteFacts, Redactor, Severity, to_python_identifier};
 use onetool_worker::WorkerSettings;
 use serde_json::Value as Json;
 
@@ -231,22 +231,20 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         restart,
         notes,
     };
+    let untrusted = |folder: &Path, what: String| HealthNote {
+        severity: Severity::Error,
+        subject: folder.display().to_string(),
+        message: format!("{what}: {UNTRUSTED}"),
+        facts: NoteFacts { untrusted: Some(what), ..NoteFacts::default() },
+    };
     if !resolved.bundles_are_trusted {
-        resolved.notes.push(HealthNote {
-            severity: Severity::Error,
-            subject: resolved.bundles_dir.display().to_string(),
-            message: format!("requests of HTTP tools get no secrets: {UNTRUSTED}"),
-        });
+        let what = "requests of HTTP tools get no secrets".to_owned();
+        resolved.notes.push(untrusted(&resolved.bundles_dir, what));
     }
     if is_state_foreign {
-        resolved.notes.push(HealthNote {
-            severity: Severity::Error,
-            subject: resolved.own.display().to_string(),
-            message: format!(
-                "the runs, tokens and other state in it are not used, and new state is kept in {}: {UNTRUSTED}",
-                resolved.state_home.display()
-            ),
-        });
+        let home = resolved.state_home.display();
+        let what = format!("the runs, tokens and other state in it are not used, and new state is kept in {home}");
+        resolved.notes.push(untrusted(&resolved.own, what));
     }
     // Secrets in the configuration are redacted like those in secrets.yaml.
     let literals = governing::literal_secrets(&resolved);

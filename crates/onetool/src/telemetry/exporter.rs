@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use onetool_http::metrics::Metrics;
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use tokio::sync::{mpsc, oneshot};
@@ -100,6 +100,7 @@ impl Exporter {
             severity: Severity::Warning,
             subject: "telemetry".to_owned(),
             message: format!("{}{dropped} spans were dropped so far", reason.unwrap_or_default()),
+            facts: NoteFacts::default(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use chrono::{TimeDelta, Utc};
-use onetool_sdk::{HealthNote, Severity};
+use onetool_sdk::{HealthNote, NoteFacts, Severity};
 use onetool_state::stats::{Outcome, Record};
 use serde_json::json;
 use tempfile::tempdir;
@@ -25,8 +25,14 @@ async fn troubles_degrade_and_notes_do_not() {
             severity: Severity::Error,
             subject: "tools/x.py".into(),
             message: "not Python".into(),
+            facts: NoteFacts::default(),
         });
-        state.notes.push(HealthNote { severity: Severity::Info, subject: "cache".into(), message: "is old".into() });
+        state.notes.push(HealthNote {
+            severity: Severity::Info,
+            subject: "cache".into(),
+            message: "is old".into(),
+            facts: NoteFacts::default(),
+        });
     });
     let health = toolbox.json("health", json!({})).await;
     assert_eq!(
