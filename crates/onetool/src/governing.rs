@@ -98,10 +98,13 @@ pub fn guard(settings: &Resolved) -> Guard {
     guard
 }
 
-/// Hides the copies of a file that editors and people leave beside it: what has its name, followed by `infix`, in it.
+/// Hides the copies of a file that editors and people leave beside it: what has its name, as a word and followed by
+/// `infix`, in its own.
 fn hide_copies(guard: &mut Guard, file: &Path, infix: &str) {
     if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
-        guard.hide_matching(folder, &format!("*{}{infix}*", globset::escape(&name.to_string_lossy())));
+        let name = globset::escape(&name.to_string_lossy());
+        guard.hide_matching(folder, &format!("{name}{infix}*"));
+        guard.hide_matching(folder, &format!("*[!0-9A-Za-z]{name}{infix}*"));
     }
 }
 
@@ -131,7 +134,7 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
             }
         }
     }
-    found.extend(settings.tools.values().flat_map(secret_values::find));
+    found.extend(settings.tools.values().flat_map(secret_values::find_named));
     found.extend(settings.files.iter().flat_map(|file| passwords_of_state(file)));
     found.extend(settings.telemetry.iter().flat_map(|telemetry| telemetry.header_values()));
     // The password of an address may be percent-encoded in it.
@@ -144,7 +147,7 @@ pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
 /// The password in the address of the shared state, if it is written in this file.
 fn passwords_of_state(file: &Path) -> Vec<String> {
     let document = std::fs::read_to_string(file).ok().and_then(|text| serde_saphyr::from_str::<Json>(&text).ok());
-    document.as_ref().and_then(|document| document.get("state")).map(secret_values::find).unwrap_or_default()
+    document.as_ref().and_then(|document| document.get("state")).map(secret_values::find_named).unwrap_or_default()
 }
 
 /// Whether a file contains one of these texts. An unreadable file counts as containing one.

@@ -86,7 +86,7 @@ pub type Moved = BTreeMap<String, String>;
 
 /// Replaces the literal secrets of a server with references. `taken` returns the existing value of a name.
 pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str) -> Option<String>) -> Moved {
-    let mut taker = Taker { server, taken, moved: Moved::new() };
+    let mut taker = Taker { server, taken, moved: Moved::new(), takes_paths: true };
     for section in ["env", "headers", "auth"] {
         if let Some(Json::Object(entries)) = settings.get_mut(section) {
             for (name, value) in entries {
@@ -103,9 +103,18 @@ pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str)
     taker.moved
 }
 
-/// Everything in a client's servers that looks like a secret and must not be shown.
+/// Everything in the settings of servers that looks like a secret and must not be shown.
 pub fn find(value: &Json) -> Vec<String> {
-    let mut taker = Taker { server: "", taken: &|_| None, moved: Moved::new() };
+    find_in(value, true)
+}
+
+/// The same in other settings, where a random part of an address is more likely the name of a page than a secret.
+pub fn find_named(value: &Json) -> Vec<String> {
+    find_in(value, false)
+}
+
+fn find_in(value: &Json, takes_paths: bool) -> Vec<String> {
+    let mut taker = Taker { server: "", taken: &|_| None, moved: Moved::new(), takes_paths };
     taker.look_at("", value);
     taker.moved.into_values().collect()
 }
@@ -114,6 +123,8 @@ struct Taker<'a> {
     server: &'a str,
     taken: &'a dyn Fn(&str) -> Option<String>,
     moved: Moved,
+    /// Whether random parts of an address's path are secrets.
+    takes_paths: bool,
 }
 
 impl Taker<'_> {
@@ -191,7 +202,8 @@ impl Taker<'_> {
         let Some(start) = url.find("://").filter(|at| is_word(&url[..*at])).map(|at| at + "://".len()) else { return };
         let path = url[start..].find('/').map_or(url.len(), |at| start + at);
         let end = url[path..].find(['?', '#']).map_or(url.len(), |at| path + at);
-        let random: Vec<String> = url[path..end].split('/').filter(|part| is_random(part)).map(str::to_owned).collect();
+        let random: Vec<String> =
+            url[path..end].split('/').filter(|part| self.takes_paths && is_random(part)).map(str::to_owned).collect();
         for part in random {
             let reference = self.reference("token", part.clone());
             *url = url.replacen(&part, &reference, 1);
@@ -361,6 +373,17 @@ mod tests {
             })
         );
         assert_eq!((moved["S_PASSWORD"].as_str(), moved["S_PASSWORD_2"].as_str()), ("pw", "hunter2"));
+    }
+
+    #[test]
+    fn a_random_address_is_a_secret_of_servers_alone() {
+        let settings = json!({"url": "https://h/s/0a1b2c3d4e5f6a7b8c9d0e1f/page?key=abcdefgh", "token": "ijklmnop"});
+        let found = |mut values: Vec<String>| {
+            values.sort_unstable();
+            values
+        };
+        assert_eq!(found(find_named(&settings)), ["abcdefgh", "ijklmnop"]);
+        assert_eq!(found(find(&settings)), ["0a1b2c3d4e5f6a7b8c9d0e1f", "abcdefgh", "ijklmnop"]);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 /// Maximum number of files below guarded folders that are compared by inode. Only needed for files with several names.
 #[cfg(unix)]
 const MAX_COMPARED_FILES: usize = 10_000;
+/// Maximum number of files that are compared for one pattern. Only their names are read.
+#[cfg(unix)]
+const MAX_LISTED_FILES: usize = 100_000;
 
 /// The allowed access to a guarded path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +189,7 @@ impl Guard {
                 .iter()
                 .filter(|pattern| pattern.access == Access::Hidden)
                 .filter_map(|pattern| Some((pattern, pattern.fixed.last()?)))
-                .any(|(pattern, folder)| has_match(pattern, folder, pattern.depth, identity, &mut left))
+                .any(|(pattern, folder)| has_match(pattern, folder, pattern.depth, identity, &mut { MAX_LISTED_FILES }))
     }
 
     #[cfg(not(unix))]
